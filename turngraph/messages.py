@@ -1,0 +1,230 @@
+"""Messages: one frozen type around the raw mapping of a transcript, with typed views.
+
+The raw mapping is what the transcript holds, field for field; what we do not understand stays in it. Nothing
+edits it: a policy that changes a message makes a new one with :meth:`Message.evolve`, and returns the same object
+when nothing changed (design decision 16, spec/context.md section 0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from turngraph.clock import to_ms
+from turngraph.decisions import Origin
+
+Block = Mapping[str, Any]
+Raw = Mapping[str, Any]
+
+TOOL_CALL_TYPES = frozenset({"toolCall", "toolUse", "functionCall"})
+TEXT_TYPES = frozenset({"text"})
+THINKING_TYPES = frozenset({"thinking", "redacted_thinking"})
+
+# Readers of Pi and OpenClaw transcripts recognise this text: spec/context.md 4.2.
+MISSING_RESULT_TEXT = (
+    "[openclaw] missing tool result in session history; inserted synthetic error result for transcript repair."
+)
+ZERO_USAGE: Mapping[str, Any] = {
+    "input": 0,
+    "output": 0,
+    "cacheRead": 0,
+    "cacheWrite": 0,
+    "totalTokens": 0,
+    "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool call of an assistant message; ``block`` is its index in the content list."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+    block: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Message:
+    """A message of a transcript or of the working set.
+
+    Attributes:
+        raw: the mapping as it stands in the transcript; never edited.
+        origin: where it came from.
+        derived: whether a node changed it, so that it differs from what its origin holds.
+    """
+
+    raw: Raw
+    origin: Origin | None = None
+    derived: bool = False
+
+    @property
+    def role(self) -> str:
+        role = self.raw.get("role")
+        return role if isinstance(role, str) else ""
+
+    @property
+    def content(self) -> Any:
+        """The content as it stands: text, a list of blocks, or something malformed."""
+        return self.raw.get("content")
+
+    @property
+    def blocks(self) -> Sequence[Block]:
+        """The content as blocks: plain text becomes one text block, malformed blocks are left out."""
+        content = self.raw.get("content")
+        if isinstance(content, list):
+            if all(isinstance(block, dict) for block in content):
+                return content
+            return [block for block in content if isinstance(block, dict)]
+        return [{"type": "text", "text": content}] if isinstance(content, str) else []
+
+    @property
+    def text(self) -> str:
+        """All text blocks, joined by a newline."""
+        content = self.raw.get("content")
+        if isinstance(content, str):
+            return content
+        return "\n".join(block_text(block) for block in self.blocks if block.get("type") == "text")
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        if self.raw.get("role") != "assistant":
+            return ()
+        content = self.raw.get("content")
+        if not isinstance(content, list):
+            return ()
+        calls = []
+        for index, block in enumerate(content):
+            if isinstance(block, dict) and block.get("type") in TOOL_CALL_TYPES:
+                arguments = block.get("arguments", block.get("input"))
+                calls.append(
+                    ToolCall(
+                        id=block["id"] if isinstance(block.get("id"), str) else "",
+                        name=block["name"] if isinstance(block.get("name"), str) else "",
+                        arguments=arguments if isinstance(arguments, dict) else {},
+                        block=index,
+                    )
+                )
+        return tuple(calls)
+
+    @property
+    def tool_call_id(self) -> str:
+        """Of a tool result: the id of its call (``toolCallId``, else the legacy ``toolUseId``)."""
+        for key in ("toolCallId", "toolUseId"):
+            value = self.raw.get(key)
+            if isinstance(value, str) and value:
+                return value
+        return ""
+
+    @property
+    def tool_name(self) -> str:
+        value = self.raw.get("toolName")
+        return value if isinstance(value, str) else ""
+
+    @property
+    def is_error(self) -> bool:
+        return self.raw.get("isError") is True
+
+    @property
+    def stop_reason(self) -> str:
+        value = self.raw.get("stopReason")
+        return value if isinstance(value, str) else ""
+
+    @property
+    def usage(self) -> Mapping[str, Any] | None:
+        value = self.raw.get("usage")
+        return value if isinstance(value, dict) else None
+
+    @property
+    def timestamp_ms(self) -> float | None:
+        value = self.raw.get("timestamp")
+        return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+    @property
+    def entry_id(self) -> str | None:
+        """Id of the transcript entry it came from, if any."""
+        return self.origin.entry_id if self.origin else None
+
+    def evolve(self, *, drop: Iterable[str] = (), **changes: Any) -> Message:
+        """Return a copy with ``changes`` to the raw mapping (``drop`` removes keys), marked as derived."""
+        raw = {key: value for key, value in self.raw.items() if key not in set(drop)} | changes
+        return replace(self, raw=raw, derived=True)
+
+
+def block_text(block: Block) -> str:
+    """Return the text of a text block; a malformed one has none."""
+    value = block.get("text")
+    return value if isinstance(value, str) else ""
+
+
+def entry_ids(messages: Iterable[Message]) -> tuple[str, ...]:
+    """Return the transcript entry ids of ``messages``, without those that have none."""
+    return tuple(message.origin.entry_id for message in messages if message.origin and message.origin.entry_id)
+
+
+def compact_json(value: Any) -> str:
+    """Write ``value`` as JavaScript's ``JSON.stringify`` does: no spaces, non-ASCII kept, 1.0 as 1."""
+    return orjson.dumps(_javascript_numbers(value)).decode()
+
+
+def _javascript_numbers(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
+        return int(value)
+    if isinstance(value, dict):
+        return {key: _javascript_numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_javascript_numbers(item) for item in value]
+    return value
+
+
+def digest(messages: Sequence[Message]) -> str:
+    """Return the SHA-256 of a working set, so that two runs can be compared."""
+    value = sha256()
+    for message in messages:
+        value.update(orjson.dumps(message.raw, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS, default=str))
+        value.update(b"\n")
+    return value.hexdigest()
+
+
+def user_message(content: str | list[dict[str, Any]], at: datetime, **fields: Any) -> Message:
+    """Make a user message as a transcript holds it."""
+    return Message({"role": "user", "content": content, "timestamp": to_ms(at), **fields})
+
+
+def text_block(text: str) -> dict[str, Any]:
+    """Make a text block."""
+    return {"type": "text", "text": text}
+
+
+def tool_result_message(
+    call: ToolCall,
+    content: list[dict[str, Any]],
+    at: datetime,
+    *,
+    is_error: bool = False,
+    details: Mapping[str, Any] | None = None,
+) -> Message:
+    """Make the result message of ``call``."""
+    raw: dict[str, Any] = {"role": "toolResult", "toolCallId": call.id, "toolName": call.name, "content": content}
+    if details is not None:
+        raw["details"] = dict(details)
+    return Message(raw | {"isError": is_error, "timestamp": to_ms(at)})
+
+
+def missing_result(call_id: str, name: str, timestamp_ms: float) -> Message:
+    """Make the synthetic error result for a call that has none (spec/context.md 4.2)."""
+    raw = {
+        "role": "toolResult",
+        "toolCallId": call_id,
+        "toolName": name or "unknown",
+        "content": [text_block(MISSING_RESULT_TEXT)],
+        "details": {"openclawSyntheticMissingToolResult": True},
+        "isError": True,
+        "timestamp": timestamp_ms,
+    }
+    return Message(raw, Origin("synthetic", name="missing result"), derived=True)
