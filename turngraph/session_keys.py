@@ -1,0 +1,342 @@
+"""Session keys: which conversation a turn belongs to, read from a key and built from the facts of a message.
+
+A key names a bucket (``agent:main:telegram:direct:42``); the store maps it to the session id that is current there.
+Source: spec/sessions.md section 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from turngraph.errors import NotFound
+from turngraph.text import JS_SPACE, js_trim
+
+KeyShape = Literal["missing", "agent", "malformed_agent", "legacy_or_alias"]
+KeyChatType = Literal["direct", "group", "channel", "unknown"]
+GroupKind = Literal["group", "channel"]
+DmScope = Literal["main", "per-peer", "per-channel-peer", "per-account-channel-peer"]
+GroupScope = Literal["per-group", "main"]
+
+DEFAULT_AGENT = "main"
+DEFAULT_ACCOUNT = "default"
+DEFAULT_MAIN = "main"
+ID_CHARS = 64  # longest agent or account id
+CHANNELS = frozenset(
+    "telegram whatsapp discord irc googlechat slack signal imessage line webchat".split()  # spec/sessions.md 1.5
+)
+
+_PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_NOT_ID = re.compile(r"[^a-z0-9_-]+")
+_RESERVED_IDS = frozenset({"__proto__", "prototype", "constructor"})
+
+# Room ids of Matrix and group ids of Signal are case-sensitive at the provider: folding them would merge two rooms.
+_MATRIX_ROOM = re.compile(r"((?:agent:+[^:]+:+)?matrix:(?:channel|group):)(.+)", re.IGNORECASE | re.DOTALL)
+_SIGNAL_GROUP = re.compile(r"(?:^|:)signal:group:([^:]+)", re.IGNORECASE)
+_THREAD_WORD = re.compile(r":thread:", re.IGNORECASE)
+_THREAD_MARK = re.compile(r":(?:thread|topic):", re.IGNORECASE)
+_DISCORD_ROOM = re.compile(r"discord:(?:[^:]+:)?guild-[^:]+:channel-[^:]+")
+_CRON_RUN = re.compile(r"cron:[^:]+:run:[^:]+(?::.*)?", re.DOTALL)
+
+
+def _clean_id(text: str) -> str:
+    trimmed = js_trim(text)
+    if _PLAIN_ID.fullmatch(trimmed):
+        return trimmed.lower()
+    return _NOT_ID.sub("-", trimmed.lower()).strip("-")[:ID_CHARS]
+
+
+def normalize_agent_id(text: str | None) -> str:
+    """Turn any text into a safe agent id; ``main`` when nothing is left.
+
+    >>> normalize_agent_id("Research Team"), normalize_agent_id("研究")
+    ('research-team', 'main')
+
+    Two names may give the same id: the settings refuse that. Source: spec/sessions.md 1.4.
+    """
+    return _clean_id(text or "") or DEFAULT_AGENT
+
+
+def account_id(text: str | None) -> str | None:
+    """Turn any text into a safe account id; ``None`` when nothing is left or the word is reserved."""
+    cleaned = _clean_id(text or "")
+    return None if not cleaned or cleaned in _RESERVED_IDS else cleaned
+
+
+def normalize_account_id(text: str | None) -> str:
+    """Turn any text into a safe account id; ``default`` when nothing is left."""
+    return account_id(text) or DEFAULT_ACCOUNT
+
+
+def normalize_main_key(text: str | None) -> str:
+    """Return the last part of an agent's main session key."""
+    return js_trim(text or "").lower() or DEFAULT_MAIN
+
+
+def fold_key(text: str) -> str:
+    """Trim and lower-case a key, keeping the case of Signal group ids and of Matrix room and thread ids.
+
+    >>> fold_key(" Agent:Main:Discord:Channel:XyZ "), fold_key("agent:main:matrix:channel:!RoOm:Ex.Org")
+    ('agent:main:discord:channel:xyz', 'agent:main:matrix:channel:!RoOm:Ex.Org')
+
+    Source: spec/sessions.md 1.2 Choice.
+    """
+    trimmed = js_trim(text)
+    if match := _MATRIX_ROOM.fullmatch(trimmed):
+        return match[1].lower() + _THREAD_WORD.sub(":thread:", match[2])
+    if match := _SIGNAL_GROUP.search(trimmed):
+        return trimmed[: match.start(1)].lower() + match[1].strip(JS_SPACE) + trimmed[match.end(1) :].lower()
+    return trimmed.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentKey:
+    """A key of the form ``agent:<agent_id>:<rest>``."""
+
+    agent_id: str
+    rest: str
+
+    def __str__(self) -> str:
+        return f"agent:{self.agent_id}:{self.rest}"
+
+
+def parse_key(text: str) -> AgentKey | None:
+    """Split an agent key into agent and rest; ``None`` for every other key. Repeated colons collapse.
+
+    >>> parse_key("AGENT:Main:MAIN")
+    AgentKey(agent_id='main', rest='main')
+    """
+    parts = [part for part in fold_key(text).split(":") if part]
+    if len(parts) < 3 or parts[0] != "agent":
+        return None
+    return AgentKey(parts[1], ":".join(parts[2:]))
+
+
+def request_key(text: str) -> str:
+    """Return what stands behind ``agent:<id>:``, or the whole key when it is not an agent key."""
+    parsed = parse_key(text)
+    return parsed.rest if parsed else js_trim(text)
+
+
+def key_shape(text: str) -> KeyShape:
+    """Tell what kind of key ``text`` is."""
+    trimmed = js_trim(text).lower()
+    if not trimmed:
+        return "missing"
+    if parse_key(trimmed):
+        return "agent"
+    return "malformed_agent" if trimmed.startswith("agent:") else "legacy_or_alias"
+
+
+def agent_of(text: str, default_agent: str = DEFAULT_AGENT) -> str:
+    """Return the agent that a key belongs to; ``default_agent`` when the key names none.
+
+    Raises:
+        NotFound: the key begins with ``agent:`` and is no agent key.
+    """
+    parsed = parse_key(text)
+    if parsed is None and key_shape(text) == "malformed_agent":
+        raise NotFound(f"session key {text!r} names no session; write agent:<agent id>:<key>")
+    return normalize_agent_id(parsed.agent_id if parsed else default_agent)
+
+
+def chat_type(text: str) -> KeyChatType:
+    """Tell what kind of chat a key is for; a key with both ``group`` and ``direct`` is a group."""
+    body = request_key(text).lower()
+    parts = body.split(":")
+    if "group" in parts:
+        return "group"
+    if "channel" in parts:
+        return "channel"
+    if "direct" in parts or "dm" in parts:
+        return "direct"
+    return "channel" if _DISCORD_ROOM.fullmatch(body) else "unknown"
+
+
+def is_cron(text: str) -> bool:
+    """Tell whether a key belongs to a scheduled job."""
+    parsed = parse_key(text)
+    return parsed is not None and parsed.rest.startswith("cron:")
+
+
+def is_cron_run(text: str) -> bool:
+    """Tell whether a key belongs to one run of a job, or to something that run started."""
+    parsed = parse_key(text)
+    return parsed is not None and _CRON_RUN.fullmatch(parsed.rest) is not None
+
+
+def is_subagent(text: str) -> bool:
+    """Tell whether a key belongs to a spawned helper session."""
+    return request_key(text).lower().startswith("subagent:")
+
+
+def is_acp(text: str) -> bool:
+    """Tell whether a key belongs to an external coding harness."""
+    return request_key(text).lower().startswith("acp:")
+
+
+def is_heartbeat(text: str) -> bool:
+    """Tell whether a key is the isolated heartbeat session of another key."""
+    return fold_key(text).endswith(":heartbeat")
+
+
+def subagent_depth(text: str) -> int:
+    """Count the helper sessions that a key is nested in."""
+    return f":{fold_key(text)}".count(":subagent:")
+
+
+def thread_parts(text: str) -> tuple[str, str | None]:
+    """Split a key at its last ``:thread:`` or ``:topic:`` into base and thread id (``None`` without one).
+
+    >>> thread_parts("agent:main:slack:channel:C0:thread:17.1")
+    ('agent:main:slack:channel:C0', '17.1')
+    """
+    marks = list(_THREAD_MARK.finditer(text))
+    if not marks:
+        return text, None
+    return text[: marks[-1].start()], text[marks[-1].end() :]
+
+
+def thread_parent(text: str) -> str | None:
+    """Return the key that a thread hangs under, in its own case; ``None`` when the key is no thread."""
+    base, thread = thread_parts(js_trim(text))
+    return (js_trim(base) or None) if thread is not None else None
+
+
+def main_session_key(agent_id: str, main_key: str | None = None) -> str:
+    """Return the key of an agent's main session."""
+    return f"agent:{normalize_agent_id(agent_id)}:{normalize_main_key(main_key)}"
+
+
+def store_key(agent_id: str, requested: str, main_key: str | None = None) -> str:
+    """Return the key under which ``sessions.json`` holds what a caller named.
+
+    >>> store_key("work", "telegram:Direct:5")
+    'agent:work:telegram:direct:5'
+
+    Source: spec/sessions.md 1.5 step 5.
+    """
+    folded = fold_key(requested)
+    if folded in ("", DEFAULT_MAIN):
+        return main_session_key(agent_id, main_key)
+    if parsed := parse_key(folded):
+        return str(parsed)
+    return folded if folded.startswith("agent:") else f"agent:{normalize_agent_id(agent_id)}:{folded}"
+
+
+def linked_name(peer: str, channel: str, links: Mapping[str, object]) -> str | None:
+    """Return the name of the person that ``links`` gives for a peer id; the first list that has it wins."""
+    wanted = {peer.lower(), f"{channel}:{peer.lower()}"}
+    for name, ids in links.items():
+        if not js_trim(name) or not isinstance(ids, list | tuple):
+            continue
+        if any(isinstance(known, str) and js_trim(known).lower() in wanted for known in ids):
+            return js_trim(name)
+    return None
+
+
+def peer_key(
+    agent_id: str,
+    *,
+    channel: str | None = None,
+    account: str | None = None,
+    kind: Literal["direct", "group", "channel"] = "direct",
+    peer: str | None = None,
+    main_key: str | None = None,
+    dm_scope: DmScope = "main",
+    group_scope: GroupScope = "per-group",
+    identity_links: Mapping[str, object] | None = None,
+) -> str:
+    """Build the session key of a chat with a person, a group or a room.
+
+    >>> peer_key("main", channel="telegram", peer="123", dm_scope="per-channel-peer")
+    'agent:main:telegram:direct:123'
+
+    Source: spec/sessions.md 1.5 steps 1 to 3.
+    """
+    agent = f"agent:{normalize_agent_id(agent_id)}"
+    where = js_trim(channel or "").lower() or "unknown"
+    who = js_trim(peer or "")
+    main = main_session_key(agent_id, main_key)
+    if kind != "direct":
+        return main if group_scope == "main" else fold_key(f"{agent}:{where}:{kind}:{who or 'unknown'}")
+    if dm_scope == "main":
+        return main
+    who = (linked_name(who, where, identity_links or {}) or who).lower() if who else ""
+    if not who:
+        return main
+    scopes = {
+        "per-peer": agent,
+        "per-channel-peer": f"{agent}:{where}",
+        "per-account-channel-peer": f"{agent}:{where}:{normalize_account_id(account)}",
+    }
+    return f"{scopes[dm_scope]}:direct:{who}"
+
+
+def thread_key(base: str, thread: str | None, marker: Literal["thread", "topic"] = "thread") -> str:
+    """Return the key of a thread under ``base``; ``base`` itself when the thread id is blank."""
+    thread = js_trim(thread or "")
+    return fold_key(f"{base}:{marker}:{thread}") if thread else base
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAddress:
+    """A group or room as a channel addresses it."""
+
+    channel: str
+    kind: GroupKind
+    id: str
+
+    @property
+    def key(self) -> str:
+        """The key without its agent."""
+        return f"{self.channel}:{self.kind}:{self.id}"
+
+
+def group_address(address: str | None, channel: str | None = None, kind: str | None = None) -> GroupAddress | None:
+    """Read the group out of an address such as ``telegram:group:-100`` or ``1203@g.us``; ``None`` when it is none.
+
+    Args:
+        address: where the message came from, as the channel writes it.
+        channel: channel name, used when the address does not begin with one.
+        kind: chat type, when the channel says it.
+
+    Source: spec/sessions.md 1.5 step 7.
+    """
+    text = js_trim(address or "")
+    lowered = text.lower()
+    said = js_trim(kind or "").lower()
+    whatsapp = lowered.endswith("@g.us")
+    if not (said in ("group", "channel") or ":group:" in lowered or ":channel:" in lowered or whatsapp):
+        return None
+    parts = [part for part in text.split(":") if part]
+    head = parts[0].lower() if parts else ""
+    named: GroupKind | None = None
+    if head in CHANNELS:
+        parts = parts[1:]
+        if parts and parts[0].lower() in ("group", "channel"):
+            named = "channel" if parts.pop(0).lower() == "channel" else "group"
+    where = head if head in CHANNELS else js_trim(channel or "").lower() or ("whatsapp" if whatsapp else "")
+    if not where or not parts:
+        return None
+    found: GroupKind = named or ("channel" if ":channel:" in lowered or said == "channel" else "group")
+    return GroupAddress(where, found, fold_key(f"{where}:{found}:{':'.join(parts)}").split(":", 2)[2])
+
+
+def explicit_key(key: str, *, channel: str | None = None, kind: str | None = None, sender: str | None = None) -> str:
+    """Clean a key that the caller gave; direct chats of Discord get their present spelling.
+
+    Source: spec/sessions.md 1.5 step 6.
+    """
+    folded = fold_key(key)
+    parsed = parse_key(folded)
+    body = parsed.rest if parsed else folded
+    in_discord = js_trim(channel or "").lower() == "discord" or body.startswith("discord:")
+    if kind != "direct" or not in_discord:
+        return folded
+    body = re.sub(r"^((?:discord:)?)dm:", r"\1direct:", body)
+    if sender and body == f"discord:channel:{sender.lower()}":
+        body = f"discord:direct:{sender.lower()}"
+    return str(AgentKey(parsed.agent_id, body)) if parsed else body
