@@ -8,7 +8,7 @@ when nothing changed (design decision 16, spec/context.md section 0).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -62,6 +62,15 @@ class Message:
     raw: Raw
     origin: Origin | None = None
     derived: bool = False
+    _sha256: list[bytes] = field(default_factory=list, repr=False)
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of the raw mapping; computed once, since the mapping never changes."""
+        if not self._sha256:
+            options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+            self._sha256.append(sha256(orjson.dumps(self.raw, option=options, default=str)).digest())
+        return self._sha256[0]
 
     @property
     def role(self) -> str:
@@ -153,7 +162,7 @@ class Message:
     def evolve(self, *, drop: Iterable[str] = (), **changes: Any) -> Message:
         """Return a copy with ``changes`` to the raw mapping (``drop`` removes keys), marked as derived."""
         raw = {key: value for key, value in self.raw.items() if key not in set(drop)} | changes
-        return replace(self, raw=raw, derived=True)
+        return Message(raw, self.origin, derived=True)
 
 
 def block_text(block: Block) -> str:
@@ -182,13 +191,9 @@ def _javascript_numbers(value: Any) -> Any:
     return value
 
 
-def digest(messages: Sequence[Message]) -> str:
+def digest(messages: Iterable[Message]) -> str:
     """Return the SHA-256 of a working set, so that two runs can be compared."""
-    value = sha256()
-    for message in messages:
-        value.update(orjson.dumps(message.raw, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS, default=str))
-        value.update(b"\n")
-    return value.hexdigest()
+    return sha256(b"".join(message.digest for message in messages)).hexdigest()
 
 
 def user_message(content: str | list[dict[str, Any]], at: datetime, **fields: Any) -> Message:

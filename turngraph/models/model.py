@@ -57,7 +57,14 @@ class Finished:
     message: Message
 
 
-ModelEvent = Delta | Finished
+@dataclass(frozen=True, slots=True)
+class Exhausted:
+    """A recorded or scripted model has nothing more to say: the turn ends without a further message."""
+
+    why: str
+
+
+ModelEvent = Delta | Finished | Exhausted
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +101,7 @@ class Model(Protocol):
     def facts(self) -> ModelFacts: ...
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Answer ``request``: deltas, then exactly one :class:`Finished`.
+        """Answer ``request``: deltas, then exactly one :class:`Finished` (or :class:`Exhausted`).
 
         Raises:
             ModelError: the provider refused or could not be reached.

@@ -31,7 +31,7 @@ class ToolContext:
         clock: time.
         cancel: set when the turn is cancelled.
         deadline_s: seconds the turn has left, ``None`` for no limit.
-        session_key: key of the session that calls.
+        session_key, call_id: the session that calls, and the id of the call.
         update: sink for live output.
         file_changed: told the workspace-relative path after a write or edit, before the result goes out.
     """
@@ -42,6 +42,7 @@ class ToolContext:
     cancel: asyncio.Event
     deadline_s: float | None = None
     session_key: str = ""
+    call_id: str = ""
     update: Callable[[str], None] | None = None
     file_changed: Callable[[str], Awaitable[None]] | None = None
 
