@@ -1,0 +1,1 @@
+"""Wiring of the turn graph, nothing else."""

@@ -1,0 +1,1 @@
+"""One node a file: a pure policy function with a thin node around it."""

@@ -1,0 +1,1 @@
+"""The derived memory index: chunks, postings, vectors, and their search."""

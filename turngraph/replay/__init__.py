@@ -1,0 +1,1 @@
+"""Replaying transcripts through the turn graph."""

@@ -1,0 +1,1 @@
+"""The turn report and the local web page."""
