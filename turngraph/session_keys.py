@@ -9,10 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from turngraph.errors import NotFound
 from turngraph.text import JS_SPACE, js_trim
+
+if TYPE_CHECKING:
+    from turngraph.config import SessionSettings
+    from turngraph.inbound import Inbound
 
 KeyShape = Literal["missing", "agent", "malformed_agent", "legacy_or_alias"]
 KeyChatType = Literal["direct", "group", "channel", "unknown"]
@@ -23,9 +27,10 @@ GroupScope = Literal["per-group", "main"]
 DEFAULT_AGENT = "main"
 DEFAULT_ACCOUNT = "default"
 DEFAULT_MAIN = "main"
+SENTINELS = frozenset({"global", "unknown"})  # one session for everything; no sender
 ID_CHARS = 64  # longest agent or account id
-CHANNELS = frozenset(
-    "telegram whatsapp discord irc googlechat slack signal imessage line webchat".split()  # spec/sessions.md 1.5
+CHANNELS = frozenset(  # spec/sessions.md 1.5 step 7
+    {"telegram", "whatsapp", "discord", "irc", "googlechat", "slack", "signal", "imessage", "line", "webchat"}
 )
 
 _PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -38,6 +43,8 @@ _SIGNAL_GROUP = re.compile(r"(?:^|:)signal:group:([^:]+)", re.IGNORECASE)
 _THREAD_WORD = re.compile(r":thread:", re.IGNORECASE)
 _THREAD_MARK = re.compile(r":(?:thread|topic):", re.IGNORECASE)
 _DISCORD_ROOM = re.compile(r"discord:(?:[^:]+:)?guild-[^:]+:channel-[^:]+")
+_NUMBERED_THREAD = re.compile(r":(?:thread|topic):[0-9]+$", re.IGNORECASE)
+_CHAT_KINDS = frozenset({"direct", "dm", "group", "channel"})
 _CRON_RUN = re.compile(r"cron:[^:]+:run:[^:]+(?::.*)?", re.DOTALL)
 
 
@@ -205,6 +212,36 @@ def thread_parent(text: str) -> str | None:
     return (js_trim(base) or None) if thread is not None else None
 
 
+@dataclass(frozen=True, slots=True)
+class KeyRoute:
+    """Where the chat of a key takes place; ``peer`` keeps its case and lacks a numbered thread at its end."""
+
+    channel: str
+    account: str | None
+    kind: GroupKind | Literal["direct"]
+    peer: str
+
+
+def key_route(text: str) -> KeyRoute | None:
+    """Read channel, account, kind of chat and peer out of a key; ``None`` when it does not name a chat.
+
+    >>> key_route("agent:main:telegram:bot:direct:12:thread:9")
+    KeyRoute(channel='telegram', account='bot', kind='direct', peer='12')
+
+    Source: spec/context.md 4.5 (which history limit applies).
+    """
+    parts = [part for part in js_trim(text).split(":") if part]
+    if len(parts) >= 3 and parts[0].lower() == "agent":
+        parts = parts[2:]
+    at = next((i for i in (1, 2) if i < len(parts) and parts[i].lower() in _CHAT_KINDS), None)
+    if at is None:
+        return None
+    word = parts[at].lower()
+    kind: GroupKind | Literal["direct"] = "group" if word == "group" else "channel" if word == "channel" else "direct"
+    peer = _NUMBERED_THREAD.sub("", ":".join(parts[at + 1 :]))
+    return KeyRoute(parts[0].lower(), parts[1].lower() if at == 2 else None, kind, peer)
+
+
 def main_session_key(agent_id: str, main_key: str | None = None) -> str:
     """Return the key of an agent's main session."""
     return f"agent:{normalize_agent_id(agent_id)}:{normalize_main_key(main_key)}"
@@ -340,3 +377,37 @@ def explicit_key(key: str, *, channel: str | None = None, kind: str | None = Non
     if sender and body == f"discord:channel:{sender.lower()}":
         body = f"discord:direct:{sender.lower()}"
     return str(AgentKey(parsed.agent_id, body)) if parsed else body
+
+
+def inbound_key(inbound: Inbound, agent_id: str, session: SessionSettings) -> str:
+    """Return the key of the conversation that an inbound message belongs to.
+
+    An explicit key wins; scope ``global`` puts everything into one session; else channel, chat and peer decide. A
+    thread gets a key of its own under that of its chat.
+
+    Source: spec/sessions.md 1.5 step 6.
+    """
+    if js_trim(inbound.session_key or ""):
+        named = explicit_key(
+            inbound.session_key or "", channel=inbound.channel, kind=inbound.chat_type, sender=inbound.sender
+        )
+        return named if named in SENTINELS else store_key(agent_id, named, session.main_key)
+    if session.scope == "global":
+        return "global"
+    said = inbound.chat_type if inbound.chat_type != "direct" else None
+    group = group_address(inbound.peer, inbound.channel, said)
+    base = peer_key(
+        agent_id,
+        channel=group.channel if group else inbound.channel,
+        account=inbound.account,
+        kind=group.kind if group else inbound.chat_type,
+        peer=group.id if group else inbound.peer,
+        main_key=session.main_key,
+        dm_scope=session.dm_scope,
+        group_scope=session.group_scope,
+        identity_links=session.identity_links,
+    )
+    if thread_parent(base) is not None:
+        return base
+    in_forum = group is not None and group.channel == "telegram"
+    return thread_key(base, inbound.thread, "topic" if in_forum else "thread")
