@@ -1,0 +1,175 @@
+"""Score notes against a query by their words: BM25 over postings, normalised so that collections of any size compare.
+
+The same functions serve the DuckDB index and the one in memory. Source: spec/memory.md 4.3 and 9.2; spec/stack.md 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stores.memory.scripts import fold_han, fold_word, korean_stem, stem
+from stores.memory.stop_words import FUNCTION_CHARACTERS, UNSPACED_WORDS, WORDS
+from stores.memory.tokenizer import is_cjk, is_unspaced, normalize, runs, split_compound, triples
+
+K1 = 1.2  # spec/memory.md 9.2
+B = 0.75
+CHARACTER_WEIGHT = 0.3  # single characters beside pairs of Chinese, Japanese, Korean
+PART_WEIGHT = 0.5  # words of an identifier beside the identifier itself
+EXACT_BONUS = 0.2  # share of what is missing to 1 that a verbatim match of the whole query adds
+
+Ints = NDArray[np.int32]
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query taken apart.
+
+    Attributes:
+        terms: term -> weight (1 for words, pairs and whole identifiers).
+        phrase: the whole query, folded, for verbatim matches.
+        surfaces: its words as typed, folded, without stems; long CJK runs as triples.
+    """
+
+    terms: dict[str, float]
+    phrase: str
+    surfaces: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """Where a query term occurs: chunk ids, ascending, with frequencies."""
+
+    term: str
+    weight: float
+    ids: Ints
+    frequencies: NDArray[np.int16]
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordScores:
+    """Scores of all chunks that hold a term of the query, by chunk id, unsorted.
+
+    Attributes:
+        ids: ``int32[n]``.
+        bm25: ``float32[n]``, unbounded.
+        coverage: ``float32[n]``, share of the query's weight that the chunk holds, 0 to 1.
+        text: ``float32[n]``, 0 to 1: at least 0.5 where every term is matched, whatever the size of the collection.
+    """
+
+    ids: Ints
+    bm25: Floats
+    coverage: Floats
+    text: Floats
+
+
+def fold_text(text: str) -> str:
+    """Return text as verbatim matches compare it: normalised, case folded, Chinese simplified."""
+    folded = normalize(text).casefold()
+    return folded if folded.isascii() else fold_han(folded)
+
+
+def analyze(text: str) -> Query:
+    """Take a query apart; stop words go unless nothing else is left.
+
+    Source: spec/memory.md 9.2 step 3.
+    """
+    content: dict[str, float] = {}
+    stopped: dict[str, float] = {}
+    surfaces: list[str] = []
+    for run in runs(text):
+        if is_cjk(run):
+            _add_cjk(fold_han(run), stopped if run in WORDS else content, stopped)
+            surfaces.extend(triples(fold_han(run)))
+            continue
+        target = stopped if fold_word(run) in WORDS else content
+        surfaces.extend([run.casefold()] if target is content else [])
+        for term, weight in _spaced_terms(run).items():
+            target[term] = max(weight, target.get(term, 0.0))
+    return Query(content or stopped, fold_text(text).strip(), tuple(dict.fromkeys(surfaces)))
+
+
+def _spaced_terms(run: str) -> dict[str, float]:
+    if is_unspaced(run):
+        return dict.fromkeys(triples(run), 1.0)
+    compound = split_compound(run)
+    if compound.words in ((compound.whole,), ()):
+        return {stem(compound.whole): 1.0}
+    terms = {stem(word): PART_WEIGHT for word in compound.words if word not in WORDS}
+    return terms | dict.fromkeys((compound.whole, *compound.groups), 1.0)
+
+
+def _add_cjk(run: str, content: dict[str, float], stopped: dict[str, float]) -> None:
+    for pair in map("".join, pairwise(run)):
+        empty = pair in UNSPACED_WORDS or FUNCTION_CHARACTERS.issuperset(pair)
+        (stopped if empty else content)[pair] = 1.0
+    for character in dict.fromkeys(run):
+        target = stopped if character in FUNCTION_CHARACTERS else content
+        target.setdefault(character, 1.0 if len(run) == 1 else CHARACTER_WEIGHT)
+    root = korean_stem(run) if "\uac00" <= run[0] <= "\ud7af" else ""
+    if len(root) > 2:
+        content[root] = 1.0
+
+
+def score(found: Sequence[Postings], query: Query, lengths: Ints, allowed: NDArray[np.bool_] | None) -> KeywordScores:
+    """Score every chunk that holds a term.
+
+    Args:
+        found: postings of the terms that occur; ids may name dead chunks.
+        query: the query they belong to.
+        lengths: ``int32[n]``, words of each chunk by id; 0 marks a chunk that is gone.
+        allowed: ``bool[n]`` by id, ``None`` for all: sources and scopes are filtered before anything is ranked.
+
+    Source: spec/stack.md 2 (BM25), spec/memory.md 4.3 (positive idf, scores that do not depend on the collection).
+    """
+    alive = lengths > 0
+    total = int(alive.sum())
+    mean = float(lengths.sum()) / total if total else 1.0
+    bm25 = np.zeros(len(lengths), dtype=np.float32)
+    matched = np.zeros(len(lengths), dtype=np.float32)
+    known = {}
+    for postings in found:
+        live = alive[postings.ids]
+        ids, frequencies = postings.ids[live], postings.frequencies[live].astype(np.float32)
+        weight = postings.weight * _idf(total, len(ids))
+        known[postings.term] = weight
+        saturated = frequencies * (K1 + 1) / (frequencies + K1 * (1 - B + B * lengths[ids] / mean))
+        bm25[ids] += np.float32(weight) * saturated
+        matched[ids] += np.float32(weight)
+    full = sum(known.get(term, weight * _idf(total, 0)) for term, weight in query.terms.items())
+    keep = matched > 0 if allowed is None else (matched > 0) & allowed
+    ids = np.flatnonzero(keep).astype(np.int32)
+    coverage = np.minimum(matched[ids] / np.float32(full or 1.0), np.float32(1))
+    text = 0.5 * coverage + 0.5 * bm25[ids] / (bm25[ids] + np.float32(full or 1.0))
+    return KeywordScores(ids, bm25[ids], coverage, text)
+
+
+def _idf(total: int, holding: int) -> float:
+    return float(np.log1p((total - holding + 0.5) / (holding + 0.5)))
+
+
+def with_exactness(text_score: float, query: Query, text: str) -> float:
+    """Raise a text score by how much of the query stands in ``text`` as typed.
+
+    Half of the bonus is for the whole query as one string, half for the share of its words.
+    """
+    folded = fold_text(text)
+    words = sum(surface in folded for surface in query.surfaces) / len(query.surfaces) if query.surfaces else 0.0
+    whole = 1.0 if query.phrase and query.phrase in folded else 0.0
+    return text_score + (1 - text_score) * EXACT_BONUS * (words + whole) / 2
+
+
+def best(scores: KeywordScores, limit: int) -> NDArray[np.int64]:
+    """Return positions in ``scores`` of the best text scores, best first; ties by chunk id."""
+    if len(scores.ids) > limit:
+        kth = np.partition(scores.text, len(scores.ids) - limit)[len(scores.ids) - limit]
+        candidates = np.flatnonzero(scores.text >= kth)
+    else:
+        candidates = np.arange(len(scores.ids))
+    order = np.argsort(-scores.text[candidates], kind="stable")
+    return candidates[order][:limit]
