@@ -60,17 +60,35 @@ _queues: dict[str, _Queue] = {}
 
 
 @contextmanager
-def hold_lock(path: Path, *, timeout_ms: int = LOCK_TIMEOUT_MS, stale_ms: int = TRANSCRIPT_STALE_MS) -> Iterator[None]:
+def hold_lock(
+    path: Path,
+    *,
+    timeout_ms: int = LOCK_TIMEOUT_MS,
+    stale_ms: int = TRANSCRIPT_STALE_MS,
+    max_hold_ms: int | None = None,
+) -> Iterator[None]:
     """Hold ``<path>.lock``; held again by the same process it is counted, not waited for.
+
+    Args:
+        path: the file to protect.
+        timeout_ms: how long to wait for another process.
+        stale_ms: age beyond which no owner is believed.
+        max_hold_ms: time after which the file is given back even though this block still runs.
 
     Raises:
         SessionBusy: a live process holds it for longer than ``timeout_ms``; with its pid and since when.
     """
     lock = _real(path)
     _acquire(lock, timeout_ms, stale_ms)
+    watchdog = threading.Timer(max_hold_ms / 1000, _give_up, [lock]) if max_hold_ms is not None else None
+    if watchdog:
+        watchdog.daemon = True
+        watchdog.start()
     try:
         yield
     finally:
+        if watchdog:
+            watchdog.cancel()
         _release(lock)
 
 

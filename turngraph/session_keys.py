@@ -15,7 +15,7 @@ from turngraph.errors import NotFound
 from turngraph.text import JS_SPACE, js_trim
 
 if TYPE_CHECKING:
-    from turngraph.config import SessionSettings
+    from turngraph.config.schema_session import Session
     from turngraph.inbound import Inbound
 
 KeyShape = Literal["missing", "agent", "malformed_agent", "legacy_or_alias"]
@@ -379,7 +379,7 @@ def explicit_key(key: str, *, channel: str | None = None, kind: str | None = Non
     return str(AgentKey(parsed.agent_id, body)) if parsed else body
 
 
-def inbound_key(inbound: Inbound, agent_id: str, session: SessionSettings) -> str:
+def inbound_key(inbound: Inbound, agent_id: str, session: Session) -> str:
     """Return the key of the conversation that an inbound message belongs to.
 
     An explicit key wins; scope ``global`` puts everything into one session; else channel, chat and peer decide. A
