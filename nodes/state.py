@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 
 from turngraph.clock import Clock, Ids
 from turngraph.decisions import Decision, NodeRun, Origin, Segment
+from turngraph.hook_results import HookContext
 from turngraph.inbound import Inbound
 from turngraph.messages import Message
 from turngraph.models.model import Model
@@ -37,6 +38,8 @@ Route = Literal[
     "compact now",  # resolve_session: /compact
     "flush due",  # budget
     "compact due",  # budget, or prompt after an overflow
+    "compacted",  # compact
+    "not compacted",  # compact: nothing changed, the turn goes on with what there is
     "fits",  # budget
     "shrink due",  # prompt: shorten oversized tool results after an overflow
     "answered",  # prompt, compact: the turn has its reply
@@ -201,7 +204,8 @@ class TurnContext:
     Attributes:
         home, agent_id, settings: where and for whom the turn runs, with its settings frozen for the turn.
         clock, ids, counter: time, ids and token counting.
-        model: the chat model; ``summariser`` and ``flush_model`` where the settings name others.
+        model: the chat model, with its ``fallbacks``; ``summariser`` and ``flush_model`` where the settings name
+            others.
         tools: tools that this run may use, in their fixed order.
         unavailable_tools: name -> reason, for tools that this run does not get.
         sessions, media: stores. ``transcript`` is set by ``resolve_session``.
@@ -211,7 +215,10 @@ class TurnContext:
         deadline: event-loop time at which the turn must end, if any.
         steering, follow_ups: messages that came in during the turn.
         live: whether this is a real turn (fsync, real tools); replay sets it to false.
+        sequential_tools: run tool calls one after another in place of side by side.
+        pending_calls: calls of the last recorded answer that have no result yet, id to name.
         file_changed: called with a workspace-relative path after a tool wrote it.
+        session_key, run_id: of this turn; ``run_id`` is its trace id.
     """
 
     home: Home
@@ -226,6 +233,7 @@ class TurnContext:
     hooks: Hooks
     tools: tuple[Tool, ...] = ()
     unavailable_tools: Mapping[str, str] = field(default_factory=dict)
+    fallbacks: tuple[Model, ...] = ()
     summariser: Model | None = None
     flush_model: Model | None = None
     transcript: Transcript | None = None
@@ -235,7 +243,17 @@ class TurnContext:
     steering: asyncio.Queue[Inbound] = field(default_factory=asyncio.Queue)
     follow_ups: asyncio.Queue[Inbound] = field(default_factory=asyncio.Queue)
     live: bool = True
+    sequential_tools: bool = False
+    pending_calls: dict[str, str] = field(default_factory=dict)
     file_changed: Callable[[str], Awaitable[None]] | None = None
+    session_key: str = ""
+    run_id: str = ""
+
+    @property
+    def hook_context(self) -> HookContext:
+        """What hooks are told about where they run."""
+        session_id = self.transcript.session_id if self.transcript else ""
+        return HookContext(self.agent_id, self.session_key, session_id, self.run_id, self.workspace)
 
     @property
     def opened(self) -> Transcript:

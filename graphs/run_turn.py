@@ -1,0 +1,168 @@
+"""Run one turn: the graph under the session's lock, and its trace whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
+from typing import Any, Protocol
+
+from graphs.drawing import drawable
+from graphs.turn import RECURSION_LIMIT, TurnGraph, turn_graph
+from nodes.state import Attempts, Reply, SessionFacts, TurnContext, TurnState
+from turngraph.decisions import TurnTrace
+from turngraph.inbound import Inbound
+from turngraph.tokens import total
+
+
+class Spool(Protocol):
+    """Where the rows of a running turn go, for other processes to follow."""
+
+    def write(self, event: str, data: Mapping[str, Any]) -> None: ...
+
+    def close(self) -> None:
+        """The trace is safe: remove the spool."""
+        ...
+
+
+class TraceSink(Protocol):
+    """Where traces go; it never raises because of a trace that cannot be written."""
+
+    def spool(self, trace_id: str, header: Mapping[str, Any]) -> Spool: ...
+
+    def append(self, trace: TurnTrace) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TurnOutcome:
+    """What came of a turn.
+
+    Attributes:
+        reply: the answer; ``None`` only when the turn raised or was cancelled before it had one.
+        trace: the trace as it was written.
+        session: the session it ran in, once resolved.
+        messages: the final working set, oldest first.
+    """
+
+    reply: Reply | None
+    trace: TurnTrace
+    session: SessionFacts | None
+    state: TurnState
+
+
+async def run_turn(
+    inbound: Inbound,
+    context: TurnContext,
+    *,
+    sink: TraceSink,
+    lock: AbstractAsyncContextManager[Any],
+    graph: TurnGraph | None = None,
+) -> TurnOutcome:
+    """Run the turn graph for ``inbound``; the trace is written also when the turn fails or is cancelled.
+
+    Args:
+        inbound: what came in.
+        context: fresh for this turn; its ``session_key`` is set.
+        sink: where the trace goes.
+        lock: the turn lock of the session, held from before the session is resolved until the trace is written.
+        graph: a compiled turn graph, else that of this process.
+
+    Raises:
+        SessionBusy: another turn holds the session.
+        Exception: whatever a node raised, unchanged.
+    """
+    async with lock:
+        started = context.clock.now()
+        context.run_id = context.run_id or context.ids.uuid()
+        header = {"agent": context.agent_id, "session_key": context.session_key, "started": started.isoformat()}
+        spool = sink.spool(context.run_id, header)
+        context.collector.listeners.append(spool.write)
+        state: TurnState = {"inbound": inbound, "attempts": Attempts()}
+        error: str | None = None
+        try:
+            compiled = graph or turn_graph()
+            async with asyncio.timeout_at(context.deadline and context.deadline + _GRACE_S):
+                state = await compiled.ainvoke(  # type: ignore[assignment]
+                    state, context=context, config={"recursion_limit": RECURSION_LIMIT}
+                )
+        except asyncio.CancelledError:
+            error = "cancelled"
+            raise
+        except BaseException as failure:
+            error = f"{type(failure).__name__}: {failure}"
+            raise
+        finally:
+            trace = build_trace(inbound, context, state, started, error)
+            sink.append(trace)
+            spool.close()
+            if context.transcript is not None:
+                context.transcript.close()
+    return TurnOutcome(state.get("reply"), trace, state.get("session"), state)
+
+
+# The loop ends model and tool calls at the deadline by itself; this bounds what does not listen.
+_GRACE_S = 30.0
+
+
+def build_trace(
+    inbound: Inbound, context: TurnContext, state: TurnState, started: datetime, error: str | None
+) -> TurnTrace:
+    """Put the trace of a turn together from its collector and, when there is one, its final state."""
+    collector = context.collector
+    session = state.get("session")
+    reply = state.get("reply")
+    attempts = state.get("attempts") or Attempts()
+    facts = context.model.facts
+    return TurnTrace(
+        trace_id=context.run_id,
+        agent_id=context.agent_id,
+        session_key=session.key if session else context.session_key,
+        session_id=context.transcript.session_id if context.transcript else "",
+        turn=turn_number(session),
+        started=started,
+        ended=context.clock.now(),
+        facts={
+            "trigger": inbound.kind,
+            "flow_run_id": inbound.flow_run_id,
+            "model": facts.name,
+            "api": facts.api,
+            "window_tokens": context.window_tokens,
+            "settings_digest": context.settings.digest,
+            "graph_digest": graph_digest(),
+            "counter": context.counter.name,
+            "prompt_tokens": sum(segment.tokens for segment in collector.segments),
+            "context_tokens": total(context.counter, state.get("messages", ())),
+            "model_calls": collector.model_calls,
+            "reported_usage": dict(collector.usage),
+            "reply": reply.kind if reply else None,
+            "overflows": attempts.overflows,
+            "compactions": attempts.compactions,
+            "flushes": attempts.flushes,
+            "error": error or (reply.error if reply and reply.kind == "error" else None),
+        },
+        nodes=tuple(collector.runs),
+        decisions=tuple(collector.decisions),
+        segments=collector.segments,
+    )
+
+
+def turn_number(session: SessionFacts | None) -> int:
+    """Return the number of a turn in its session, from 1; 0 when no session was resolved."""
+    if session is None:
+        return 0
+    ours = session.entry.get("turngraph")
+    count = ours.get("turns") if isinstance(ours, dict) else None
+    return (count if isinstance(count, int) else 0) + 1
+
+
+@cache
+def graph_digest() -> str:
+    """Return the digest of the compiled graph: node names, edges and package version (spec/seeing.md 1.3)."""
+    picture = drawable(turn_graph())
+    text = "\n".join((*picture.nodes, *(f"{e.source}>{e.target}:{e.label}" for e in picture.edges)))
+    return sha256(f"{version('turngraph')}\n{text}".encode()).hexdigest()[:16]

@@ -1,0 +1,89 @@
+"""persist: bring the session entry up to date with what the turn did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from nodes.record import flush_pending
+from nodes.state import Attempts, TurnContext, TurnState
+from turngraph.clock import to_ms
+from turngraph.decisions import Decision
+from turngraph.messages import Message
+
+if TYPE_CHECKING:
+    from langgraph.runtime import Runtime
+
+CACHE_TOUCH = "openclaw.cache-ttl"
+
+
+async def persist(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, Any]:
+    """LangGraph node: results for calls that have none, the cache touch, and the counters of the session entry.
+
+    Source: spec/sessions.md 3.3 (token accounting), spec/context.md section 1 steps 11 and 12.
+    """
+    context = runtime.context
+    written = await flush_pending(runtime)
+    decisions = list(written.decisions)
+    compacted = state.get("attempts", Attempts()).compactions > 0
+    answered = last_answer(state.get("messages", ()))
+    if answered is not None and context.settings.context_pruning.mode == "cache-ttl" and not compacted:
+        facts = context.model.facts
+        touch = {"timestamp": to_ms(context.clock.now()), "provider": facts.provider, "modelId": facts.model_id}
+        context.opened.append_custom(CACHE_TOUCH, touch)
+        decisions.append(Decision(node="persist", what="written", why="cache touch time recorded for pruning"))
+    session = state["session"]
+    changes = entry_changes(answered, context, is_user=state["inbound"].kind == "user", has_reply=bool(state["reply"]))
+    context.sessions.update(session.key, {"sessionId": session.session_id, **changes})
+    if context.live and context.settings.session.durability == "turn":
+        context.opened.sync()
+    tokens = changes.get("totalTokens")
+    decisions.append(
+        Decision(
+            node="persist",
+            what="written",
+            why=f"session entry updated: context {tokens if tokens is not None else 'unknown'} tokens",
+            tokens_after=tokens,
+        )
+    )
+    return {"decisions": tuple(decisions)}
+
+
+def last_answer(messages: tuple[Message, ...]) -> Message | None:
+    """Return the assistant message that ended the turn, if the turn has one."""
+    for message in reversed(messages):
+        if message.role == "assistant":
+            return message
+        if message.role == "user":
+            return None
+    return None
+
+
+def entry_changes(answered: Message | None, context: TurnContext, *, is_user: bool, has_reply: bool) -> dict[str, Any]:
+    """Return the fields of the session entry that a turn changes.
+
+    ``totalTokens`` is the size of the context at the last model call; without usage it is unknown and marked so.
+    """
+    changes: dict[str, Any] = {
+        "contextTokens": context.window_tokens,
+        "modelProvider": context.model.facts.provider,
+        "model": context.model.facts.model_id,
+        "systemSent": True,
+        "abortedLastRun": answered is not None and answered.stop_reason == "aborted",
+    }
+    if is_user:
+        changes["lastInteractionAt"] = to_ms(context.clock.now())
+    usage: Mapping[str, Any] | None = answered.usage if answered else None
+    if usage is None:
+        return changes | ({"totalTokensFresh": False} if has_reply else {})
+    fields = {key: int(usage.get(key) or 0) for key in ("input", "output", "cacheRead", "cacheWrite")}
+    prompt_tokens = fields["input"] + fields["cacheRead"] + fields["cacheWrite"]
+    changes |= {
+        "inputTokens": fields["input"],
+        "outputTokens": fields["output"],
+        "cacheRead": fields["cacheRead"],
+        "cacheWrite": fields["cacheWrite"],
+    }
+    if prompt_tokens > 0:
+        return changes | {"totalTokens": prompt_tokens, "totalTokensFresh": True}
+    return changes | {"totalTokensFresh": False}

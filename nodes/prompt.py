@@ -1,0 +1,132 @@
+"""prompt: append the user's message and run the agent loop on the working set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from nodes.attachments import StoredMedia
+from nodes.events import emit, emit_message
+from nodes.loop_state import LoopInput, LoopOutput
+from nodes.overflow import plan_recovery
+from nodes.record import record
+from nodes.state import Attempts, Reply, TurnContext, TurnState
+from turngraph.decisions import Decision
+from turngraph.messages import Message, text_block, user_message
+
+if TYPE_CHECKING:
+    from langgraph.runtime import Runtime
+
+
+class AgentLoop(Protocol):
+    """The compiled agent loop."""
+
+    async def ainvoke(self, input: LoopInput, *, context: TurnContext) -> Mapping[str, Any]: ...
+
+
+def prompt_with(loop: AgentLoop) -> Callable[[TurnState, Runtime[TurnContext]], Coroutine[Any, Any, dict[str, Any]]]:
+    """Return the prompt node around a compiled agent loop.
+
+    The loop is called from a function node, so that the node is timed, streams under its own namespace and selects
+    what goes in and out (spec/spike.md section 1).
+    """
+
+    async def prompt(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, Any]:
+        """LangGraph node: at most one user entry a turn, however often an overflow brings the turn back here."""
+        emit(runtime, "agent_start")
+        emit(runtime, "turn_start")
+        messages = state["messages"]
+        entry_id = state.get("user_entry_id")
+        decisions: tuple[Decision, ...] = ()
+        if entry_id is None:
+            messages, entry_id, decisions = await _append_user(state, runtime)
+        inner: LoopInput = {
+            "inbound": state["inbound"],
+            "session": state["session"],
+            "system": state["system"],
+            "messages": messages,
+            "notes": state.get("notes", ()),
+        }
+        out: LoopOutput = await loop.ainvoke(inner, context=runtime.context)  # type: ignore[assignment]
+        emit(runtime, "agent_end")
+        update = {
+            "messages": out["messages"],
+            "user_entry_id": entry_id,
+            "decisions": (*decisions, *out.get("decisions", ())),
+        }
+        failure = out.get("failure")
+        if failure is None:
+            return update | {
+                "route": out.get("route", "answered"),
+                "why": out.get("why", ""),
+                "reply": out.get("reply"),
+            }
+        recovery = plan_recovery(
+            failure,
+            state.get("attempts", Attempts()),
+            messages=out["messages"],
+            window_tokens=runtime.context.window_tokens,
+            settings=runtime.context.settings,
+        )
+        update["decisions"] = (*update["decisions"], *recovery.decisions)
+        if recovery.route != "answered":
+            return update | {"route": recovery.route, "why": recovery.why, "attempts": recovery.attempts}
+        await _record_failure(recovery.reply_text, runtime)
+        reply = Reply("error", recovery.reply_text, type(failure).__name__)
+        return update | {"route": "answered", "why": recovery.why, "reply": reply, "attempts": recovery.attempts}
+
+    return prompt
+
+
+async def _append_user(
+    state: TurnState, runtime: Runtime[TurnContext]
+) -> tuple[tuple[Message, ...], str | None, tuple[Decision, ...]]:
+    """Append the user's message; an unanswered one of a crashed turn is taken along (spec/context.md 1, step 9)."""
+    context = runtime.context
+    inbound = state["inbound"]
+    messages, text, decisions = _merge_orphan(state["messages"], state.get("text", ""), context)
+    fields: dict[str, Any] = {"provenance": inbound.provenance} if inbound.provenance else {}
+    message = user_message([text_block(text)], inbound.at or context.clock.now(), **fields)
+    media: tuple[StoredMedia, ...] = state.get("media", ())
+    written = await record(message, runtime, durable=True, media=media)
+    for appended in written.messages:
+        emit_message(runtime, appended)
+    entry_id = written.messages[-1].entry_id if written.messages else None
+    return (*messages, *written.messages), entry_id, (*decisions, *written.decisions)
+
+
+def _merge_orphan(
+    messages: tuple[Message, ...], text: str, context: TurnContext
+) -> tuple[tuple[Message, ...], str, tuple[Decision, ...]]:
+    last = context.opened.branch()[-1:] if messages else ()
+    if not last or last[0].type != "message" or not messages[-1].entry_id == last[0].id:
+        return messages, text, ()
+    orphan = messages[-1]
+    if orphan.role != "user":
+        return messages, text, ()
+    context.opened.move_leaf(last[0].parent_id)
+    merged = text if orphan.text.strip() == text.strip() else f"{orphan.text}\n\n{text}"
+    decision = Decision(
+        node="prompt",
+        what="repaired",
+        why="the newest entry was a user message without an answer; its text stands in front of the new message",
+        entry_ids=(last[0].id,),
+    )
+    return messages[:-1], merged, (decision,)
+
+
+async def _record_failure(text: str, runtime: Runtime[TurnContext]) -> None:
+    facts = runtime.context.model.facts
+    failed = Message(
+        {
+            "role": "assistant",
+            "content": [],
+            "api": facts.api or facts.provider,
+            "provider": facts.provider,
+            "model": facts.model_id,
+            "stopReason": "error",
+            "errorMessage": text,
+            "timestamp": user_message("", runtime.context.clock.now()).raw["timestamp"],
+        }
+    )
+    await record(failed, runtime)
