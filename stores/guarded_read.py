@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
@@ -56,7 +57,7 @@ def real_parts(root: Path, path: str | Path) -> tuple[str, ...]:
         GuardError: ``validation`` when it leads out of ``root``.
     """
     real_root = os.path.realpath(root)
-    real = os.path.realpath(os.path.join(real_root, path))
+    real = os.path.realpath(Path(real_root) / path)
     if not PurePosixPath(real).is_relative_to(real_root):
         raise GuardError("validation", "the path leads out of its folder")
     return PurePosixPath(real).relative_to(real_root).parts
@@ -82,10 +83,8 @@ def open_folder_beneath(root: Path, parts: tuple[str, ...], *, create: bool = Fa
     for part in parts:
         try:
             if create:
-                try:
+                with suppress(FileExistsError):
                     os.mkdir(part, dir_fd=folder)
-                except FileExistsError:
-                    pass
             inner = os.open(part, flags | os.O_NOFOLLOW, dir_fd=folder)
         finally:
             os.close(folder)
@@ -107,7 +106,7 @@ def read_guarded(root: Path, path: str | Path, max_bytes: int = BOOTSTRAP_MAX_BY
         raise GuardError("path", f"{shown} does not exist") from None
     except OSError as error:
         raise GuardError("io", f"{shown} cannot be opened: {error.strerror}") from error
-    with open(descriptor, "rb") as file:
+    with os.fdopen(descriptor, "rb") as file:
         facts = os.fstat(descriptor)
         if refused := _refusal(facts, max_bytes):
             raise GuardError("validation", f"{shown} {refused}")

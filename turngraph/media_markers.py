@@ -1,0 +1,77 @@
+"""Markers that stand in a message for a file: how they are written and how they are recognised.
+
+Source: spec/tools.md section 8, spec/context.md section 4.4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from turngraph.text import head
+
+NAME_MAX_CHARS = 120
+NO_CAPTION = "[User sent media without caption]"
+REFERENCE_REMOVED = "[media reference removed - already processed by model]"
+IMAGE_REMOVED = "[image data removed - already processed by model]"
+
+STORED_PATH = re.compile(r"media/(?P<sha256>[0-9a-f]{64})\.(?P<ending>[a-z0-9]{1,8})")
+# Our own markers and those of OpenClaw transcripts; each stands on a line of its own or inside one.
+MARKER = re.compile(
+    r"\[media (?:attached|refused|missing)\b[^\]\n]*\]"
+    r"|\[Image: source: [^\]\n]*\]"
+    r"|\[image: media/[0-9a-f]{64}\.[a-z0-9]+[^\]\n]*\]"
+    r"|" + re.escape(NO_CAPTION)
+)
+_UNSAFE_IN_NAMES = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\[\]|]")
+
+
+def clean_name(name: str | None) -> str | None:
+    """Return a file name that cannot break out of a marker, at most 120 characters; ``None`` when nothing is left."""
+    cleaned = _UNSAFE_IN_NAMES.sub("", name or "").strip()
+    # A lone surrogate (a file name that was no UTF-8) could not be written to the transcript.
+    cleaned = cleaned.encode("utf-8", "replace").decode("utf-8")
+    return head(cleaned, NAME_MAX_CHARS) or None
+
+
+def attached_markers(files: Sequence[tuple[str, str | None, str | None]]) -> list[str]:
+    """Write the marker of each stored file, with a count in front when there are several.
+
+    Args:
+        files: (stored path, media type, cleaned name) in the order of arrival.
+
+    >>> attached_markers([("media/ab.png", "image/png", "cat.png")])
+    ['[media attached: media/ab.png (image/png) | cat.png]']
+    """
+    if len(files) == 1:
+        return [f"[media attached: {_reference(*files[0])}]"]
+    return [f"[media attached {n}/{len(files)}: {_reference(*file)}]" for n, file in enumerate(files, 1)]
+
+
+def count_marker(count: int) -> str:
+    """Write the line that announces ``count`` files."""
+    return f"[media attached: {count} files]"
+
+
+def image_marker(path: str, media_type: str) -> str:
+    """Write what stands for an image inside a tool result."""
+    return f"[image: {path} ({media_type})]"
+
+
+def _reference(path: str, media_type: str | None, name: str | None) -> str:
+    return path + (f" ({media_type})" if media_type else "") + (f" | {name}" if name else "")
+
+
+def without_markers(text: str) -> str:
+    """Return ``text`` without any media marker and without the lines that held nothing else."""
+    lines = []
+    for line in text.split("\n"):
+        bare = MARKER.sub("", line)
+        if bare.strip() or bare == line:
+            lines.append(bare)
+    return "\n".join(lines).strip()
+
+
+def stored_paths(text: str) -> tuple[str, ...]:
+    """Return the stored files that ``text`` names, in order, each once."""
+    return tuple(dict.fromkeys(match.group(0) for match in STORED_PATH.finditer(text)))
