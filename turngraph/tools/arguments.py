@@ -12,7 +12,6 @@ from typing import Any
 from turngraph.messages import compact_json
 from turngraph.models.model import ToolSpec
 from turngraph.text import head
-from turngraph.tools.result import ToolFailure
 
 TOOL_ALIASES: Mapping[str, str] = {"bash": "exec"}
 ARGUMENT_ALIASES: Mapping[str, str] = {
@@ -58,14 +57,12 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def prepare_arguments(spec: ToolSpec, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a call as its tool takes them.
+def fit_arguments(spec: ToolSpec, given: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """Return the arguments of a call as its tool takes them, and what is wrong with them, if anything.
 
     Other spellings get their name, text that is a number becomes one, ``null`` of an optional argument is left
-    out. Arguments that the schema does not know stay and are for the tool to ignore.
-
-    Raises:
-        ToolFailure: code BAD_ARGUMENT; names every argument that is missing or does not fit.
+    out. Arguments that the schema does not know stay and are for the tool to ignore. The problem names every
+    argument that is missing or does not fit.
     """
     schema = _schema_for(spec, given)
     arguments = _renamed(schema, given)
@@ -78,16 +75,14 @@ def prepare_arguments(spec: ToolSpec, given: Mapping[str, Any]) -> dict[str, Any
             arguments[name] = _converted(properties[name], arguments[name])
     missing = [name for name in required if arguments.get(name) is None]
     if missing:
-        raise ToolFailure("BAD_ARGUMENT", f"Missing argument: {', '.join(missing)}. Call {spec.name} again with it.")
+        return arguments, f"Missing argument: {', '.join(missing)}. Call {spec.name} again with it."
     problems = [
         problem
         for name, part in properties.items()
         if name in arguments
         for problem in _misfits(part, arguments[name], name)
     ]
-    if problems:
-        raise ToolFailure("BAD_ARGUMENT", f"Bad argument for {spec.name}: {'; '.join(problems)}.")
-    return arguments
+    return arguments, f"Bad argument for {spec.name}: {'; '.join(problems)}." if problems else None
 
 
 def _schema_for(spec: ToolSpec, given: Mapping[str, Any]) -> Mapping[str, Any]:

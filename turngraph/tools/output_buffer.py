@@ -6,6 +6,7 @@ Source: spec/tools.md section 5.4.
 from __future__ import annotations
 
 import re
+
 from turngraph.tools.line_limits import decode_marked, mask_invalid
 
 KEPT_BYTES = 5 * 1024 * 1024
