@@ -158,7 +158,8 @@ class SessionStore:
 
     def _write(self, entries: Mapping[str, Entry], loaded: Loaded) -> None:
         data = store_text({key: slim(entry) for key, entry in entries.items()})
-        if data == loaded.data or (loaded.data is None and loaded.problem is None and not entries):
+        unchanged = data == loaded.data and self.path.exists()  # a rotated table is written again
+        if unchanged or (loaded.data is None and loaded.problem is None and not entries):
             return
         if loaded.problem is not None and loaded.data is not None:
             archive_file(self.path, "corrupt", self.clock.now())
