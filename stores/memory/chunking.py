@@ -163,13 +163,13 @@ def remap_lines(chunks: Iterable[Chunk], line_map: list[int]) -> list[Chunk]:
 
 
 def split_to_bytes(text: str, limit: int) -> list[str]:
-    """Split a text so that each part has at most ``limit`` UTF-8 bytes, and at least one character.
+    """Split a text so that each part has at most ``limit`` UTF-8 bytes, and at least one character; 0 means no limit.
 
     Source: spec/memory.md 2.3.
     """
     parts: list[str] = []
     rest = text
-    while len(rest.encode()) > limit:
+    while 0 < limit < len(rest.encode()):
         cut = len(rest.encode()[:limit].decode("utf-8", "ignore"))
         cut = floor_cut(rest, cut) or max(1, cut)
         parts.append(rest[:cut])

@@ -101,13 +101,12 @@ def _stem_english(word: str) -> str:
 
 
 # Longest first; й is written и here, as folding leaves it.
-_RUSSIAN_ENDINGS = tuple(
-    """
+_RUSSIAN_TEXT = """
     иями ями ами ией иям ием иях ого его ому ему ыми ими ешь ете ишь ите ила или ало али ать ять еть ить
     ах ях ов ев еи ои ии ыи ая яя ое ее ую юю ам ям ом ем ою ею ие ые ия ью ет ит ут ют ят ат ла ло ли их ых им ым
     а я о е ы и у ю ь л
-    """.split()
-)
+"""
+_RUSSIAN_ENDINGS = tuple(_RUSSIAN_TEXT.split())
 _ARABIC_PREFIXES = ("وال", "بال", "كال", "فال", "لل", "ال")
 _ARABIC_ENDINGS = ("ها", "ان", "ات", "ون", "ين", "يه", "ه", "ي")
 
@@ -129,9 +128,11 @@ def _stem_arabic(word: str) -> str:
 
 
 # Longest first; equal length in the order of spec/memory.md, appendix.
-_PARTICLES = tuple(
-    "에서 으로 에게 한테 처럼 같이 보다 까지 부터 마다 밖에 대로 은 는 이 가 을 를 의 에 로 와 과 도 만".split()
-)
+_PARTICLE_TEXT = """
+    에서 으로 에게 한테 처럼 같이 보다 까지 부터 마다 밖에 대로
+    은 는 이 가 을 를 의 에 로 와 과 도 만
+"""
+_PARTICLES = tuple(_PARTICLE_TEXT.split())
 
 
 def korean_stem(word: str) -> str:

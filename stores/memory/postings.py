@@ -1,0 +1,107 @@
+"""Group the terms of many chunks into posting lists, one a term."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_FREQUENCY = 32_767
+
+
+@dataclass(frozen=True, slots=True)
+class PackedTerms:
+    """Terms of some chunks, packed for another process.
+
+    Attributes:
+        vocabulary: the distinct terms.
+        terms, frequencies: ``int32`` indexes into the vocabulary and ``int16`` frequencies, chunk after chunk.
+        sizes: ``int32``, how many terms each chunk has.
+    """
+
+    vocabulary: list[str]
+    terms: array[int]
+    frequencies: array[int]
+    sizes: array[int]
+
+
+@dataclass(frozen=True, slots=True)
+class PostingLists:
+    """Posting lists of a vocabulary.
+
+    Attributes:
+        vocabulary: terms.
+        offsets: ``int32[len(vocabulary) + 1]`` into the next two.
+        ids: ``int32``, chunk ids, ascending within a term. frequencies: ``int16``.
+    """
+
+    vocabulary: list[str]
+    offsets: NDArray[np.int32]
+    ids: NDArray[np.int32]
+    frequencies: NDArray[np.int16]
+
+
+class TermPacker:
+    """Collects the terms of chunks in the order in which they are added."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._terms = array("i")
+        self._frequencies = array("h")
+        self._sizes = array("i")
+
+    def add(self, counts: Mapping[str, int]) -> None:
+        """Add the terms of one chunk."""
+        numbers = self._numbers
+        self._terms.extend([numbers.setdefault(term, len(numbers)) for term in counts])
+        self._frequencies.extend([min(times, MAX_FREQUENCY) for times in counts.values()])
+        self._sizes.append(len(counts))
+
+    def packed(self) -> PackedTerms:
+        """Return what was collected."""
+        return PackedTerms(list(self._numbers), self._terms, self._frequencies, self._sizes)
+
+
+class PostingsBuilder:
+    """Merges packed terms into posting lists; chunk ids must come in ascending order."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._terms: list[NDArray[np.int32]] = []
+        self._ids: list[NDArray[np.int32]] = []
+        self._frequencies: list[NDArray[np.int16]] = []
+
+    def add(self, packed: PackedTerms, first_id: int) -> None:
+        """Add chunks whose ids start at ``first_id``."""
+        numbers = self._numbers
+        known = np.array([numbers.setdefault(term, len(numbers)) for term in packed.vocabulary], dtype=np.int32)
+        sizes = np.frombuffer(packed.sizes, dtype=np.int32)
+        if len(known):
+            self._terms.append(known[np.frombuffer(packed.terms, dtype=np.int32)])
+            self._ids.append(np.repeat(np.arange(first_id, first_id + len(sizes), dtype=np.int32), sizes))
+            self._frequencies.append(np.frombuffer(packed.frequencies, dtype=np.int16))
+
+    def lists(self) -> PostingLists:
+        """Group everything by term."""
+        if not self._terms:
+            nothing = np.zeros(0, dtype=np.int32)
+            return PostingLists([], np.zeros(1, dtype=np.int32), nothing, nothing.astype(np.int16))
+        return group(
+            list(self._numbers),
+            np.concatenate(self._terms),
+            np.concatenate(self._ids),
+            np.concatenate(self._frequencies),
+        )
+
+
+def group(
+    vocabulary: list[str], terms: NDArray[np.int32], ids: NDArray[np.int32], frequencies: NDArray[np.int16]
+) -> PostingLists:
+    """Group postings (``terms`` index the vocabulary) by term; the order within a term stays."""
+    order = np.argsort(terms, kind="stable")
+    offsets = np.zeros(len(vocabulary) + 1, dtype=np.int32)
+    np.cumsum(np.bincount(terms, minlength=len(vocabulary)), out=offsets[1:])
+    return PostingLists(vocabulary, offsets, ids[order], frequencies[order])
