@@ -1,43 +1,25 @@
-"""The workspace folder: reads its bootstrap files under guard and creates it from templates.
+"""The workspace folder: reads bootstrap files, extra files and daily notes under guard; never writes.
 
-Reading never writes. Creating never overwrites a file, and does not seed again a workspace whose files vanished after
-its setup (an unmounted disk looks like that). Source: spec/context.md sections 2.1, 2.2, 2.7, 2.8.
+Source: spec/context.md sections 2.1, 2.2 and 2.7, design decision 9.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import shutil
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
-from importlib.resources import files
+from datetime import date
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Literal
 
 from stores.guarded_read import GuardError, read_guarded
-from turngraph.bootstrap_files import (
-    BOOTSTRAP,
-    IDENTITY,
-    KNOWN_NAMES,
-    LOAD_ORDER,
-    MEMORY_NAMES,
-    SEED_FILES,
-    USER,
-    BootstrapFile,
-)
-from turngraph.clock import iso_ms
-from turngraph.errors import StoreError
-from turngraph.memory_paths import ROOT_MEMORY
+from turngraph.bootstrap_files import KNOWN_NAMES, LOAD_ORDER, MEMORY_NAMES, BootstrapFile
+from turngraph.memory_paths import MEMORY_FOLDER
 from turngraph.text import JS_SPACE, head
 
 FAULT_CHARS = 300  # spec/context.md 2.1: longest reason in an [UNREADABLE: ...] entry
-STATE_FILE = ".openclaw/workspace-state.json"  # OpenClaw's own name: both programs keep the same state
-GIT_INIT_TIMEOUT_S = 10.0
+KEPT_SESSIONS = 256  # sessions whose files are kept in memory; one that falls out is read again
 
 DiagnosticReason = Literal["invalid-bootstrap-filename", "missing", "security", "io"]
 _REASONS: Mapping[str, DiagnosticReason] = {"path": "missing", "validation": "security", "io": "io"}
@@ -135,6 +117,31 @@ def _alternatives(pattern: str) -> list[str]:
     return [one for part in found[1].split(",") for one in _alternatives(f"{before}{part}{behind}")]
 
 
+@dataclass(frozen=True, slots=True)
+class DailyNote:
+    """A note of one day; ``text`` is ``None`` when it was not read, and ``fault`` says why."""
+
+    path: str
+    text: str | None
+    fault: str = ""
+
+
+def read_daily_notes(workspace: Path, days: Sequence[date], max_bytes: int) -> tuple[DailyNote, ...]:
+    """Read ``memory/<day>.md`` and ``memory/<day>-*.md`` of ``days``, in their order, the plain one first."""
+    notes = []
+    for day in days:
+        names = sorted(path.name for path in (workspace / MEMORY_FOLDER).glob(f"{day.isoformat()}*.md"))
+        for name in names:
+            if name[len(day.isoformat())] not in "-.":
+                continue
+            path = f"{MEMORY_FOLDER}{name}"
+            try:
+                notes.append(DailyNote(path, read_guarded(workspace, path, max_bytes).text))
+            except GuardError as error:
+                notes.append(DailyNote(path, None, str(error)))
+    return tuple(notes)
+
+
 @dataclass(slots=True)
 class Snapshots:
     """What a running session has read of its workspace, kept until the session id changes.
@@ -149,10 +156,12 @@ class Snapshots:
         self, workspace: Path, session_key: str, session_id: str, load: Callable[[], tuple[BootstrapFile, ...]]
     ) -> tuple[BootstrapFile, ...]:
         """Return the files this session began with, or ``load`` them."""
-        known = self._kept.get((workspace, session_key))
+        known = self._kept.pop((workspace, session_key), None)
         if known is None or known[0] != session_id:
             known = (session_id, load())
-            self._kept[(workspace, session_key)] = known
+        self._kept[(workspace, session_key)] = known  # the newest stands last
+        if len(self._kept) > KEPT_SESSIONS:
+            del self._kept[next(iter(self._kept))]
         return known[1]
 
     def refresh(self, workspace: Path) -> None:
@@ -161,145 +170,3 @@ class Snapshots:
 
 
 snapshots = Snapshots()  # one for the process: a session that comes back finds its files
-
-
-# Creating
-
-
-@dataclass(frozen=True, slots=True)
-class WorkspaceReport:
-    """What :func:`ensure_workspace` did.
-
-    Attributes:
-        created: names of the files it wrote.
-        vanished: whether the setup is complete by the state file and all seed files are gone; then nothing was done.
-    """
-
-    created: tuple[str, ...] = ()
-    vanished: bool = False
-
-
-def ensure_workspace(workspace: Path, now: datetime, *, seed: bool = True) -> WorkspaceReport:
-    """Create the folder, the seed files that are absent, and ``BOOTSTRAP.md`` for a workspace nobody used yet.
-
-    Raises:
-        StoreError: a template of the package is missing, or the folder cannot be written.
-    """
-    workspace.mkdir(parents=True, exist_ok=True)
-    if not seed:
-        return WorkspaceReport()
-    state, stored = read_state(workspace)
-    present = [name for name in SEED_FILES if os.path.lexists(workspace / name)]
-    if "setupCompletedAt" in state and not present:
-        return WorkspaceReport(vanished=True)
-    brand_new = not present and not _has_user_content(workspace)
-    created = [name for name in SEED_FILES if _write_template(workspace, name)]
-    if _advance(workspace, state, now):
-        created.append(BOOTSTRAP)
-    if state != stored:
-        _write_state(workspace, state)
-    if brand_new:
-        _git_init(workspace)
-    return WorkspaceReport(tuple(created))
-
-
-def _advance(workspace: Path, state: dict[str, Any], now: datetime) -> bool:
-    """Bring the setup state up to date; return whether ``BOOTSTRAP.md`` was written."""
-    waiting = os.path.lexists(workspace / BOOTSTRAP)
-    if waiting:
-        state.setdefault("bootstrapSeededAt", iso_ms(now))
-    elif "setupCompletedAt" in state:
-        return False
-    elif "bootstrapSeededAt" in state or _is_used(workspace):
-        state["setupCompletedAt"] = iso_ms(now)
-    elif _write_template(workspace, BOOTSTRAP):
-        state["bootstrapSeededAt"] = iso_ms(now)
-        return True
-    return False
-
-
-def read_state(workspace: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the setup state in its present spelling, and as it is stored; a damaged file counts as empty."""
-    try:
-        stored = json.loads((workspace / STATE_FILE).read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        stored = {}
-    if not isinstance(stored, dict):
-        stored = {}
-    state = {"version": 1} | {key: value for key, value in stored.items() if key != "onboardingCompletedAt"}
-    if isinstance(stored.get("onboardingCompletedAt"), str):
-        state.setdefault("setupCompletedAt", stored["onboardingCompletedAt"])
-    return state, stored if stored else {"version": 1}
-
-
-def _write_state(workspace: Path, state: Mapping[str, Any]) -> None:
-    path = workspace / STATE_FILE
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(json.dumps(state, indent=2, ensure_ascii=False) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-
-
-def template(name: str) -> str:
-    """Return the text of a seed file as the package has it, without front matter.
-
-    Raises:
-        StoreError: the package has no such template.
-    """
-    source = files("turngraph").joinpath("templates", name)
-    try:
-        return strip_front_matter(source.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise StoreError(f"the package has no template {name}; reinstall turngraph") from error
-
-
-def strip_front_matter(text: str) -> str:
-    """Drop a leading block between ``---`` lines and the blanks behind it; an unterminated block stays.
-
-    >>> strip_front_matter("---\\ntitle: x\\n---\\n\\n# Hi\\n")
-    '# Hi\\n'
-    """
-    if not text.startswith("---"):
-        return text
-    end = text.find("\n---", 3)
-    return text if end < 0 else text[end + len("\n---") :].lstrip(JS_SPACE)
-
-
-def _write_template(workspace: Path, name: str) -> bool:
-    text = template(name)
-    try:
-        with (workspace / name).open("x", encoding="utf-8", newline="") as file:
-            file.write(text)
-    except FileExistsError:
-        return False
-    return True
-
-
-def _has_user_content(workspace: Path) -> bool:
-    return any(os.path.lexists(workspace / name) for name in ("memory", ROOT_MEMORY, ".git"))
-
-
-def _is_used(workspace: Path) -> bool:
-    """Whether somebody made the workspace theirs: memory, a repository, or another identity or user file."""
-    if _has_user_content(workspace):
-        return True
-    own = (read_bootstrap_file(workspace, name) for name in (IDENTITY, USER))
-    return any(file.content not in (None, template(file.name)) for file in own)
-
-
-def _git_init(workspace: Path) -> None:
-    git = shutil.which("git")
-    if git is None:
-        return
-    # A workspace without version control works; that is why a failure is not told.
-    with suppress(OSError, subprocess.SubprocessError):
-        subprocess.run(  # the command and its argument are ours
-            [git, "init", "--quiet"],
-            cwd=workspace,
-            check=False,
-            capture_output=True,
-            timeout=GIT_INIT_TIMEOUT_S,
-        )

@@ -102,12 +102,10 @@ def register(plugins: Sequence[Plugin], home: Path) -> dict[str, list[Handler]]:
     return handlers
 
 
-def _found(paths: Sequence[str], home: Path) -> Iterator[tuple[str, Any]]:
+def _found(paths: Sequence[Path], home: Path) -> Iterator[tuple[str, Any]]:
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         yield point.name, lambda point=point: _loaded(point.name, point.load)
-    for text in paths:
-        path = Path(text).expanduser()
-        path = path if path.is_absolute() else home / path
+    for path in (home / named.expanduser() for named in paths):  # an absolute path stays as it is
         yield path.stem, lambda path=path: _loaded(path.stem, lambda: _import_file(path))
 
 
