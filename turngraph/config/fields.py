@@ -27,6 +27,7 @@ from pydantic import (
     ValidationInfo,
 )
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import CoreSchema, no_info_before_validator_function
 
 from turngraph.config.units import DurationUnit, parse_byte_size, parse_duration_ms
@@ -42,9 +43,16 @@ class Section(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ReadAs:
-    """How values are read: ``lenient`` for a foreign file, ``env`` for secrets and ``~``."""
+    """How values are read.
+
+    Attributes:
+        lenient: as the original does, for a foreign file.
+        partial: what is read is a part of the settings, so values are not compared with each other.
+        env: the environment, for secrets and ``~``.
+    """
 
     lenient: bool = False
+    partial: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -53,6 +61,14 @@ class Allowed:
     """What a value may be, in the words of an error message."""
 
     text: str
+
+
+EXPLAINED = "explained"  # type of the errors whose text goes to the user as it stands
+
+
+def explained(text: str) -> PydanticCustomError:
+    """Return an error that says by itself what is allowed and why."""
+    return PydanticCustomError(EXPLAINED, "{text}", {"text": text})
 
 
 def read_as(info: ValidationInfo) -> ReadAs:
@@ -140,9 +156,9 @@ def _secret(value: Any, info: ValidationInfo) -> Any:
     if isinstance(value, Mapping):
         name = value.get("id")
         if value.get("source") != "env" or not isinstance(name, str):
-            raise ValueError("only secrets with source env are read")
+            raise explained("must be text or have the source env; other sources are not read")
         if name not in read_as(info).env:
-            raise ValueError(f"the environment variable {name} is not set")
+            raise explained(f"the environment variable {name} is not set")
         value = read_as(info).env[name]
     return SecretStr(value) if isinstance(value, str) else value
 

@@ -19,6 +19,7 @@ from turngraph.config.fields import (
     Secret,
     Section,
     canonical_provider,
+    explained,
     read_as,
 )
 
@@ -78,11 +79,12 @@ class Chunking(Section):
     @classmethod
     def _below_size(cls, overlap: int, info: ValidationInfo) -> int:
         tokens = info.data.get("tokens", overlap + 1)
-        if overlap < tokens:
+        how = read_as(info)
+        if overlap < tokens or how.partial:
             return overlap
-        if read_as(info).lenient:
+        if how.lenient:
             return int(tokens) - 1
-        raise ValueError(f"must be below chunking.tokens ({tokens})")
+        raise explained(f"must be below chunking.tokens ({tokens})")
 
 
 class SessionSync(Section):
@@ -157,7 +159,7 @@ class Multimodal(Section):
     @classmethod
     def _not_yet(cls, enabled: bool) -> bool:
         if enabled:
-            raise ValueError("indexing of images and sound is not available yet; leave it false")
+            raise explained("indexing of images and sound is not available yet; leave it false")
         return enabled
 
 

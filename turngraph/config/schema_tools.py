@@ -21,6 +21,7 @@ from turngraph.config.fields import (
     Positive,
     Section,
     Texts,
+    explained,
     read_as,
 )
 from turngraph.config.schema_agent import NamePatterns
@@ -66,11 +67,12 @@ class LoopDetection(Section):
 
 def _above(threshold: int, lower_field: str, lower_key: str, info: ValidationInfo) -> int:
     lower = int(info.data.get(lower_field, 0))
-    if threshold > lower:
+    how = read_as(info)
+    if threshold > lower or how.partial:
         return threshold
-    if read_as(info).lenient:
+    if how.lenient:
         return lower + 1
-    raise ValueError(f"must be above {lower_key} ({lower})")
+    raise explained(f"must be above {lower_key} ({lower})")
 
 
 class SessionTools(Section):
