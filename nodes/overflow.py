@@ -1,6 +1,7 @@
-"""overflow: tell a prompt that was too long from other failures, and choose the next way out, a bounded number of times.
+"""overflow: tell a prompt that was too long from other failures, and choose the next way out.
 
-The error's kind decides first, its text second; what a user wrote is never looked at.
+A turn has a bounded number of ways out. The error's kind decides first, its text second; what a user wrote is never
+looked at.
 Source: spec/compaction.md 2.8, 6.1 and 6.2.
 """
 
@@ -89,7 +90,7 @@ def read_overflow_text(text: str) -> OverflowText:
     is_likely = is_overflow or (not excluded and _LOOKS_LIKE_SIZE.search(text) is not None)
     about_compaction = _COMPACTION.search(text) is not None
     failed = about_compaction and (is_likely or "context overflow" in text.lower())
-    return OverflowText(is_overflow and not about_compaction, is_likely, failed, observed_tokens(text))
+    return OverflowText(is_overflow, is_likely, failed, observed_tokens(text))
 
 
 def observed_tokens(text: str) -> int | None:
@@ -164,11 +165,11 @@ def plan_recovery(
         )
         return next_recovery(seen, shrinkable=has_oversized_results(messages, window_tokens), off=off)
     pressure = last_prompt_tokens(messages) / window_tokens
-    if error.kind == "timeout" and not off and pressure > TIMEOUT_PRESSURE_RATIO:
-        if attempts.timeouts < MAX_TIMEOUT_COMPACTIONS and attempts.failed is None:
-            why = f"the model timed out with {pressure:.0%} of the window used, limit {TIMEOUT_PRESSURE_RATIO:.0%}"
-            tried = attempts.bump(timeouts=attempts.timeouts + 1, compaction_trigger="timeout_recovery")
-            return Recovery("compact due", why, tried, decisions=(_decision("routed", why),))
+    may_compact = not off and attempts.failed is None and attempts.timeouts < MAX_TIMEOUT_COMPACTIONS
+    if error.kind == "timeout" and may_compact and pressure > TIMEOUT_PRESSURE_RATIO:
+        why = f"the model timed out with {pressure:.0%} of the window used, limit {TIMEOUT_PRESSURE_RATIO:.0%}"
+        tried = attempts.bump(timeouts=attempts.timeouts + 1, compaction_trigger="timeout_recovery")
+        return Recovery("compact due", why, tried, decisions=(_decision("routed", why),))
     return Recovery("answered", f"the model call failed ({error.kind})", attempts, reply_text=str(error))
 
 
@@ -186,14 +187,15 @@ def next_recovery(attempts: Attempts, *, shrinkable: bool, off: bool) -> Recover
         return Recovery("compact due", why, attempts, decisions=(_decision("routed", why),))
     else:
         why = f"{seen}: {attempts.failed or 'nothing is left to try'}"
-    return Recovery("answered", why, attempts, give_up_text(attempts, why), (_decision("failed", why),))
+    return Recovery("answered", why, attempts, give_up_text(why), (_decision("failed", why),))
 
 
-def give_up_text(attempts: Attempts, why: str) -> str:
+def give_up_text(why: str) -> str:
     """Return what the user is told when a prompt cannot be made to fit (known-faults 4.3)."""
     return (
         f"Context overflow: the conversation no longer fits the model's context window ({why}). Nothing was lost. "
-        "Try /compact to summarise it, /new for a fresh session, a model with a larger window, or smaller workspace files."
+        "Try /compact to summarise it, /new for a fresh session, a model with a larger window, or smaller workspace "
+        "files."
     )
 
 

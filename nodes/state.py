@@ -218,6 +218,8 @@ class TurnContext:
         sequential_tools: run tool calls one after another in place of side by side.
         pending_calls: calls of the last recorded answer that have no result yet, id to name.
         file_changed: called with a workspace-relative path after a tool wrote it.
+        session_changed: called with a transcript after a compaction, so that its index is brought up to date; the
+            second argument says whether to wait for it.
         session_key, run_id: of this turn; ``run_id`` is its trace id.
     """
 
@@ -235,6 +237,7 @@ class TurnContext:
     unavailable_tools: Mapping[str, str] = field(default_factory=dict)
     fallbacks: tuple[Model, ...] = ()
     summariser: Model | None = None
+    summariser_fallbacks: tuple[Model, ...] = ()
     flush_model: Model | None = None
     transcript: Transcript | None = None
     collector: Collector = field(default_factory=Collector)
@@ -246,6 +249,7 @@ class TurnContext:
     sequential_tools: bool = False
     pending_calls: dict[str, str] = field(default_factory=dict)
     file_changed: Callable[[str], Awaitable[None]] | None = None
+    session_changed: Callable[[Path, bool], Awaitable[None]] | None = None
     session_key: str = ""
     run_id: str = ""
 

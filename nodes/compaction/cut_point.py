@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stores.transcript_context import message_of, speaks
 from stores.transcript_entries import Entry
-from stores.transcript_tree import message_of, speaks
 from turngraph.messages import Message
 from turngraph.tokens import Counter
 

@@ -30,6 +30,11 @@ _STRICT = (
     "never shorten, translate or rebuild one. Never copy passwords, keys or tokens."
 )
 _RELAXED = "Give an identifier only where the work cannot go on without it. Never copy passwords, keys or tokens."
+_PLAIN = (
+    "Summarise the conversation under exactly these headings: '## Goal', '## Constraints & Preferences', '## Progress' "
+    "with '### Done', '### In Progress' and '### Blocked' as check lists, '## Key Decisions', '## Next Steps' as a "
+    "numbered list, '## Critical Context'."
+)
 _UPDATE = (
     "A summary of what came before is given. Bring it up to date with this conversation: keep all that still holds, "
     "add what is new, move what has been finished, drop only what was explicitly replaced."
@@ -90,6 +95,12 @@ def structure_instructions(policy: IdentifierPolicy, configured: str | None, foc
         parts.append(untrusted_block("How the operator wants identifiers treated", custom))
     parts.append(untrusted_block("What the summary should attend to", focus) if focus else DEFAULT_FOCUS)
     return "\n\n".join(parts)
+
+
+def plain_instructions(focus: str | None) -> str:
+    """Return the instructions of the plain summariser (``compaction.mode: default``)."""
+    focused = f"\n\nAdditional focus: {focus}" if focus else ""
+    return f"{_PLAIN}\n\n{_STRICT}{focused}"
 
 
 def feedback_block(reasons: Sequence[str]) -> str:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from nodes.compaction.cut_point import CutPoint, Step, cut_at, find_cut_point, steps_of
 from nodes.compaction.file_lists import FileOperations, collect_file_operations, previous_file_operations
 from nodes.compaction.settings import Limits
+from stores.transcript_context import message_of, visible_entries
 from stores.transcript_entries import Entry
-from stores.transcript_tree import last_boundary, message_of, visible_entries
+from stores.transcript_tree import last_boundary
 from turngraph.messages import Message, entry_ids
 from turngraph.tokens import Counter, total
 

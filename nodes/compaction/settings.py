@@ -6,6 +6,10 @@ Source: spec/compaction.md section 0, design decision 1.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from turngraph.config import AgentSettings
 
 DEFAULT_WINDOW_TOKENS = 200_000  # spec/compaction.md 1.1 step 4
 MAX_RESERVE_RATIO = 0.25  # of the window: what makes windows of 8k to 32k usable
@@ -73,6 +77,18 @@ def effective_limits(
         recent_turn_tokens=window_tokens // 4,
         summary_chars=min(SUMMARY_CAP_CHARS, window_tokens // 8 * 4),
         summary_tokens=window_tokens // 8,
+    )
+
+
+def limits_for(settings: AgentSettings, window_tokens: int) -> Limits:
+    """Return the limits that an agent's settings give for a window."""
+    compaction = settings.compaction
+    return effective_limits(
+        window_tokens=window_tokens,
+        reserve_tokens=compaction.reserve_tokens,
+        reserve_tokens_floor=compaction.reserve_tokens_floor,
+        keep_recent_tokens=compaction.keep_recent_tokens,
+        recent_turns_preserve=compaction.recent_turns_preserve,
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import orjson
 
@@ -46,12 +46,13 @@ def normalise_usage(usage: Any) -> dict[str, float] | None:
     """Return a provider's usage under our names (those it gives); ``None`` when it is none."""
     if not isinstance(usage, Mapping):
         return None
-    found = {}
+    found: dict[str, float] = {}
     for name, spellings in _NAMES.items():
-        value = next((usage[spelling] for spelling in spellings if _is_number(usage.get(spelling))), None)
-        if value is None and name == "cacheRead" and isinstance(usage.get("prompt_tokens_details"), Mapping):
-            value = usage["prompt_tokens_details"].get("cached_tokens")
-        if _is_number(value):
+        values = [usage.get(spelling) for spelling in spellings]
+        if name == "cacheRead" and isinstance(usage.get("prompt_tokens_details"), Mapping):
+            values.append(usage["prompt_tokens_details"].get("cached_tokens"))
+        value = next((value for value in values if _is_number(value)), None)
+        if value is not None:
             found[name] = max(0, value) if name == "input" else value
     return found or None
 
@@ -106,5 +107,5 @@ def plausible_tokens_after(tokens_after: int, tokens_before: int, observed_token
     return tokens_after
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,0 +1,98 @@
+"""compact: fold the older part of the history into a summary, and say where the turn goes from there."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from nodes.compaction.run import NODE, Outcome, Trigger, run_compaction
+from nodes.events import emit
+from nodes.overflow import has_oversized_results, next_recovery
+from nodes.state import Attempts, Reply, TurnContext, TurnState
+from turngraph.decisions import Decision
+
+if TYPE_CHECKING:
+    from langgraph.runtime import Runtime
+
+START_NOTICE = "🧹 Compacting context..."
+
+
+async def compact(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, Any]:
+    """LangGraph node around :func:`nodes.compaction.run.run_compaction`.
+
+    Routes: ``compacted`` (load the history again), ``not compacted`` (go on with what there is), ``shrink due`` and
+    ``answered`` (manual, or nothing is left to try).
+
+    Source: spec/compaction.md sections 5.6 and 6.2.
+    """
+    context = runtime.context
+    attempts = state.get("attempts", Attempts())
+    manual = state.get("command") == "compact"
+    trigger: Trigger = "manual" if manual else attempts.compaction_trigger
+    emit(runtime, "auto_compaction_start", reason=trigger)
+    if context.settings.compaction.notify_user:
+        emit(runtime, "notice", text=START_NOTICE)
+    outcome = await _cancellable(
+        run_compaction(
+            context,
+            state["session"],
+            trigger=trigger,
+            focus=state.get("command_text") if manual else None,
+            halvings=attempts.compactions if trigger in ("overflow", "timeout_recovery") else 0,
+        ),
+        context.cancel,
+    )
+    will_retry = outcome.compacted and not manual
+    emit(runtime, "auto_compaction_end", reason=trigger, willRetry=will_retry, errorMessage=outcome.reason)
+    return _update(state, outcome, attempts, trigger, context)
+
+
+def _update(
+    state: TurnState, outcome: Outcome, attempts: Attempts, trigger: Trigger, context: TurnContext
+) -> dict[str, Any]:
+    tried = attempts.bump(
+        compactions=attempts.compactions + outcome.compacted,
+        failed=outcome.reason,
+    )
+    update: dict[str, Any] = {"attempts": tried, "decisions": outcome.decisions}
+    if outcome.compacted:
+        entry = context.sessions.find(state["session"].key).entry
+        update["session"] = replace(state["session"], entry=entry or state["session"].entry)
+    if trigger == "manual":
+        return update | {"route": "answered", "why": "/compact", "reply": _manual_reply(outcome)}
+    if outcome.compacted:
+        why = f"{outcome.tokens_before} tokens became {outcome.tokens_after}"
+        return update | {"route": "compacted", "why": why}
+    if trigger != "overflow":
+        return update | {"route": "not compacted", "why": outcome.reason or ""}
+    shrinkable = has_oversized_results(state.get("messages", ()), context.window_tokens)
+    recovery = next_recovery(tried, shrinkable=shrinkable, off=context.settings.compaction.mode == "off")
+    decisions: tuple[Decision, ...] = (*outcome.decisions, *(replace(d, node=NODE) for d in recovery.decisions))
+    update |= {"route": recovery.route, "why": recovery.why, "decisions": decisions}
+    if recovery.route == "answered":
+        update["reply"] = Reply("error", recovery.reply_text, "ModelError")
+    return update
+
+
+def _manual_reply(outcome: Outcome) -> Reply:
+    if outcome.compacted:
+        return Reply("command", f"⚙️ Compacted ({outcome.tokens_before} → {outcome.tokens_after} tokens)")
+    head = "Compaction failed" if outcome.failed else "Compaction skipped"
+    return Reply("command", f"⚙️ {head}: {outcome.reason}", "CompactionFailed" if outcome.failed else None)
+
+
+async def _cancellable(work: Any, cancel: asyncio.Event) -> Outcome:
+    """Run ``work`` until it is done or the turn is cancelled."""
+    task: asyncio.Task[Outcome] = asyncio.ensure_future(work)
+    stop = asyncio.ensure_future(cancel.wait())
+    try:
+        await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise asyncio.CancelledError
+        return task.result()
+    finally:
+        stop.cancel()
+        if not task.done():
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)

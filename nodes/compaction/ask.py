@@ -1,0 +1,121 @@
+"""ask: put a question to the summariser, or to the next one when it fails (spec/compaction.md 3, known-faults 5.6)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from nodes.compaction.instructions import SYSTEM
+from turngraph.clock import Clock
+from turngraph.errors import ModelError
+from turngraph.messages import text_block, user_message
+from turngraph.models.model import Finished, Model, ModelRequest
+from turngraph.text import head, js_trim, tail
+from turngraph.tokens import Counter
+
+ATTEMPTS = 3
+FIRST_DELAY_S = 0.5
+LONGEST_DELAY_S = 5.0
+_LEFT_OUT = "\n\n[... {chars} characters of this part left out: larger than the summariser's window ...]\n\n"
+_MARGIN_TOKENS = 64  # message overhead of providers
+_PLACEHOLDER = re.compile(r"\W*(?:the )?summary (?:is )?(?:currently )?(?:unavailable|not available)\b", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class Summariser:
+    """Models that summarise, in the order in which they are tried.
+
+    Attributes:
+        models: at least one.
+        answered_by: names of those that gave an answer, in order of their first one.
+        failures: one line for each model that was given up.
+        calls: requests made.
+    """
+
+    models: Sequence[Model]
+    counter: Counter
+    clock: Clock
+    thinking: str = "low"
+    answered_by: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    calls: int = 0
+
+    @property
+    def window_tokens(self) -> int:
+        """The smallest window among the models, so that a fallback can take what the first one was given."""
+        return min(model.facts.context_window for model in self.models)
+
+    async def ask(self, prompt: str, max_output_tokens: int) -> str:
+        """Return the answer to ``prompt``.
+
+        Raises:
+            ModelError: every model failed; the error is that of the last one.
+        """
+        last: ModelError | None = None
+        for model in self.models:
+            try:
+                text = await self._with_retries(model, prompt, max_output_tokens)
+            except ModelError as error:
+                self.failures.append(f"{model.facts.name}: {error.kind}")
+                last = error
+                continue
+            if model.facts.name not in self.answered_by:
+                self.answered_by.append(model.facts.name)
+            return text
+        assert last is not None
+        raise last
+
+    async def _with_retries(self, model: Model, prompt: str, max_output_tokens: int) -> str:
+        delay_s = FIRST_DELAY_S
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return await self._once(model, prompt, max_output_tokens)
+            except ModelError as error:
+                wait_s = delay_s if error.retry_after_s is None else error.retry_after_s
+                if not error.retryable or attempt == ATTEMPTS or wait_s > LONGEST_DELAY_S:
+                    raise
+                await asyncio.sleep(wait_s)
+                delay_s = min(delay_s * 2, LONGEST_DELAY_S)
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _once(self, model: Model, prompt: str, max_output_tokens: int) -> str:
+        facts = model.facts
+        longest = min(max_output_tokens, facts.max_output_tokens or max_output_tokens, facts.context_window // 4)
+        room = facts.context_window - longest - self.counter.text(SYSTEM) - _MARGIN_TOKENS
+        message = user_message([text_block(fit(prompt, room, self.counter))], self.clock.now())
+        self.calls += 1
+        request = ModelRequest(
+            system=SYSTEM,
+            messages=(message,),
+            max_output_tokens=longest,
+            thinking=self.thinking if facts.reasoning else "off",
+            purpose="summary",
+        )
+        async for event in model.stream(request):
+            if isinstance(event, Finished):
+                return _usable(event, facts.name)
+        raise ModelError(f"{facts.name} gave no summary", kind="other")
+
+
+def fit(text: str, room_tokens: int, counter: Counter) -> str:
+    """Return ``text`` within ``room_tokens``; its middle is left out and the gap says so."""
+    tokens = counter.text(text)
+    kept_chars = len(text)
+    fitted = text
+    while tokens > room_tokens and kept_chars > 0:
+        kept_chars = min(kept_chars - 1, int(kept_chars * room_tokens / tokens * 0.95))
+        start, end = head(text, kept_chars // 2), tail(text, kept_chars // 2)
+        fitted = start + _LEFT_OUT.format(chars=len(text) - len(start) - len(end)) + end
+        tokens = counter.text(fitted)
+    return fitted
+
+
+def _usable(event: Finished, name: str) -> str:
+    text = js_trim(event.message.text)
+    if event.message.stop_reason in ("error", "aborted"):
+        raise ModelError(f"Summarization failed: {name} reported an error", kind="other")
+    if not text or _PLACEHOLDER.match(text):
+        raise ModelError(f"Summarization failed: {name} gave no summary", kind="other")
+    return text

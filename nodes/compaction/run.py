@@ -1,0 +1,308 @@
+"""run: one compaction from the plan to the stored entry; the node and the command line both come here.
+
+Nothing is stored until the summary is there and shrinks the context: whatever fails before leaves history untouched.
+Source: spec/compaction.md sections 3 to 5, known-faults section 5.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from nodes.compaction.ask import Summariser
+from nodes.compaction.instructions import custom_focus
+from nodes.compaction.preparation import NotPrepared, Preparation, prepare_compaction
+from nodes.compaction.refresh import summary_rules
+from nodes.compaction.settings import limits_for
+from nodes.compaction.summary import Summary, SummaryPolicy, extracted_summary, model_summary, plain_summary
+from nodes.state import SessionFacts, TurnContext
+from stores.transcript_entries import Entry
+from stores.workspace import read_bootstrap_file
+from turngraph.decisions import Decision
+from turngraph.errors import ModelError
+from turngraph.hook_results import HookContext
+from turngraph.messages import Message, entry_ids
+from turngraph.models.model import Model
+from turngraph.tokens import total
+
+Trigger = Literal["threshold", "overflow", "manual", "timeout_recovery", "budget"]
+NODE = "compact"
+OFFLINE = "offline"
+
+_REASONS: tuple[tuple[str, str], ...] = (
+    (r"nothing to compact|too small|no compactable", "no_compactable_entries"),
+    (r"below threshold", "below_threshold"),
+    (r"already compacted", "already_compacted_recently"),
+    (r"timed? ?-?out", "timeout"),
+    (r"summar(?:y|ization).*(?:failed|refused)|gave no summary", "summary_failed"),
+    (r"\b4\d\d\b", "provider_error_4xx"),
+    (r"\b5\d\d\b", "provider_error_5xx"),
+    (r"free nothing", "nothing_freed"),
+    (r"compaction\.mode is off", "off"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a compaction.
+
+    Attributes:
+        reason: why it did not happen; ``None`` when it did (or would, in a dry run).
+        plan, summary: as far as it got.
+        entry: the stored entry; ``None`` in a dry run.
+        tokens_before, tokens_after: size of the visible history.
+        count: compactions of this session, this one included.
+        failed: whether it was tried and failed; false when there was simply nothing to do.
+    """
+
+    reason: str | None
+    decisions: tuple[Decision, ...]
+    plan: Preparation | None = None
+    summary: Summary | None = None
+    entry: Entry | None = None
+    tokens_before: int | None = None
+    tokens_after: int | None = None
+    count: int = 0
+    failed: bool = False
+
+    @property
+    def compacted(self) -> bool:
+        return self.reason is None
+
+
+def classify_reason(reason: str | None) -> str:
+    """Return the code under which a reason is logged (spec/compaction.md 5.6)."""
+    text = (reason or "").lower()
+    return next((code for pattern, code in _REASONS if re.search(pattern, text)), "unknown")
+
+
+async def run_compaction(
+    context: TurnContext,
+    session: SessionFacts,
+    *,
+    trigger: Trigger,
+    focus: str | None = None,
+    halvings: int = 0,
+    dry_run: bool = False,
+) -> Outcome:
+    """Compact the session of ``context.opened``.
+
+    Args:
+        focus: what the summary should attend to, for this compaction only.
+        halvings: how often the kept tail is halved.
+        dry_run: plan and summarise, but store nothing and call no hooks.
+
+    Cancelling stores nothing.
+    """
+    settings = context.settings.compaction
+    if settings.mode == "off":
+        return _refused("compaction.mode is off", trigger)
+    limits = limits_for(context.settings, context.window_tokens).tighter(halvings)
+    plan = prepare_compaction(context.opened.branch(), limits, context.counter)
+    if isinstance(plan, NotPrepared):
+        return _refused(plan.reason, trigger)
+    hook_context = HookContext(context.agent_id, session.key, session.session_id, workspace=context.workspace)
+    messages = (*plan.all_folded, *plan.kept)
+    decisions: list[Decision] = []
+    if not dry_run:
+        decisions += await context.hooks.observe(
+            "before_compaction",
+            hook_context,
+            message_count=len(messages),
+            messages=messages,
+            session_file=context.opened.path,
+        )
+    summariser = _summariser(context)
+    policy = _policy(context, summariser, focus)
+    try:
+        async with asyncio.timeout(settings.timeout_seconds):
+            summary = await _summary(context, plan, policy, summariser)
+    except TimeoutError:
+        return _failed(f"Compaction timed out after {settings.timeout_seconds} s", trigger, plan, decisions)
+    except ModelError as error:
+        reason = f"summary failed ({error.kind}): {error}"
+        return _failed(reason, trigger, plan, decisions, data={"failures": summariser.failures})
+    tokens_after = context.counter.message(_as_message(summary.text)) + total(context.counter, plan.kept)
+    if tokens_after >= plan.tokens_before:
+        reason = (
+            f"the compaction would free nothing ({plan.tokens_before} tokens before, {tokens_after} after); "
+            "use /new, a model with a larger window, or a smaller keepRecentTokens"
+        )
+        return _failed(reason, trigger, plan, decisions)
+    decisions += _decisions(plan, summary, summariser, trigger, tokens_after)
+    made = Outcome(
+        None,
+        tuple(decisions),
+        plan,
+        summary,
+        tokens_before=plan.tokens_before,
+        tokens_after=tokens_after,
+    )
+    return made if dry_run else await _store(context, session, made, summariser, trigger, hook_context)
+
+
+async def _summary(context: TurnContext, plan: Preparation, policy: SummaryPolicy, summariser: Summariser) -> Summary:
+    if not summariser.models:
+        return extracted_summary(plan, policy)
+    make = plain_summary if context.settings.compaction.mode == "default" else model_summary
+    try:
+        return await make(plan, policy, summariser.ask, context.counter)
+    except ModelError as error:
+        if not context.settings.compaction.extractive_fallback:
+            raise
+        summariser.failures.append(f"extractive summary in place of a model's: {error.kind}")
+        return extracted_summary(plan, policy)
+
+
+def _summariser(context: TurnContext) -> Summariser:
+    """Return the models to ask; none where the summary is to be extractive (offline, and replay without a model)."""
+    chosen: tuple[Model, ...] = (context.model, *context.fallbacks)
+    if context.summariser is not None:
+        chosen = (context.summariser, *context.summariser_fallbacks)
+    elif not context.live:
+        chosen = ()
+    models = tuple(model for model in chosen if model.facts.provider != OFFLINE)
+    thinking = context.settings.compaction.thinking_level
+    return Summariser(models, context.counter, context.clock, thinking)
+
+
+def _policy(context: TurnContext, summariser: Summariser, focus: str | None) -> SummaryPolicy:
+    settings = context.settings.compaction
+    agents_md = read_bootstrap_file(context.workspace, "AGENTS.md")
+    text = None if agents_md.missing or agents_md.fault else agents_md.content
+    return SummaryPolicy(
+        limits=limits_for(context.settings, context.window_tokens),
+        summariser_window_tokens=summariser.window_tokens if summariser.models else context.window_tokens,
+        checked=settings.quality_guard.enabled,
+        retries=settings.quality_guard.max_retries,
+        identifier_policy=settings.identifier_policy,
+        identifier_instructions=settings.identifier_instructions,
+        max_history_share=settings.max_history_share,
+        focus=custom_focus(focus, settings.custom_instructions),
+        rules=summary_rules(text, settings.post_compaction_sections),
+    )
+
+
+async def _store(
+    context: TurnContext,
+    session: SessionFacts,
+    made: Outcome,
+    summariser: Summariser,
+    trigger: Trigger,
+    hook_context: HookContext,
+) -> Outcome:
+    plan, summary, tokens_after = made.plan, made.summary, made.tokens_after
+    assert plan is not None and summary is not None and tokens_after is not None
+    own = {
+        "maker": summary.maker,
+        "models": summariser.answered_by,
+        "trigger": trigger,
+        "tokensAfter": tokens_after,
+        "attempts": summary.attempts,
+    }
+    entry = context.opened.append_compaction(
+        summary.text,
+        plan.first_kept_id,
+        plan.tokens_before,
+        {"readFiles": plan.files.read_files, "modifiedFiles": plan.files.modified_files},
+        durable=context.live,
+        turngraph=own,
+    )
+    count = _count(context.sessions.find(session.key).entry) + 1
+    patch = {"compactionCount": count, "totalTokens": tokens_after, "totalTokensFresh": False}
+    context.sessions.update(
+        session.key, patch, touch=False, drop=("inputTokens", "outputTokens", "cacheRead", "cacheWrite")
+    )
+    decisions = list(made.decisions)
+    decisions += await context.hooks.observe(
+        "after_compaction",
+        hook_context,
+        message_count=len(plan.kept) + 1,
+        compacted_count=count,
+        tokens=tokens_after,
+        session_file=context.opened.path,
+    )
+    decisions += await _sync_index(context)
+    return Outcome(None, tuple(decisions), plan, summary, entry, plan.tokens_before, tokens_after, count)
+
+
+async def _sync_index(context: TurnContext) -> list[Decision]:
+    """Bring the index of this session up to date where the settings ask for it (spec/compaction.md 5.3)."""
+    mode = context.settings.compaction.post_index_sync
+    if mode == "off" or context.session_changed is None:
+        return []
+    try:
+        await context.session_changed(context.opened.path, mode == "await")
+    except OSError as error:
+        return [Decision(node=NODE, what="warned", why=f"the session's index was not brought up to date: {error}")]
+    return []
+
+
+def _count(entry: Mapping[str, Any] | None) -> int:
+    value = (entry or {}).get("compactionCount")
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def _as_message(summary: str) -> Message:
+    return Message({"role": "compactionSummary", "summary": summary})
+
+
+def _decisions(
+    plan: Preparation, summary: Summary, summariser: Summariser, trigger: Trigger, tokens_after: int
+) -> list[Decision]:
+    by = ", ".join(summariser.answered_by) or f"no model ({summary.maker})"
+    decisions = [
+        Decision(
+            node=NODE,
+            what="summarised",
+            why=(
+                f"{trigger}: {len(plan.all_folded)} messages folded by {by} in {summariser.calls} calls, "
+                f"{len(plan.kept)} kept from {plan.first_kept_id}; {plan.tokens_before} tokens became {tokens_after}"
+            ),
+            entry_ids=plan.replaced_ids,
+            count_before=len(plan.all_folded) + len(plan.kept),
+            count_after=len(plan.kept) + 1,
+            tokens_before=plan.tokens_before,
+            tokens_after=tokens_after,
+            data={"trigger": trigger, "maker": summary.maker, "failures": list(summariser.failures)},
+        ),
+        Decision(
+            node=NODE,
+            what="kept",
+            why=f"the tail from {plan.first_kept_id} stays word for word",
+            entry_ids=entry_ids(plan.kept),
+            count_after=len(plan.kept),
+        ),
+    ]
+    if plan.cut_turns:
+        why = f"{len(plan.cut_turns)} messages of the last turns do not fit into a quarter of the window; cut to lines"
+        decisions.append(Decision(node=NODE, what="truncated", why=why, entry_ids=entry_ids(plan.cut_turns)))
+    if summary.added_identifiers:
+        why = f"{len(summary.added_identifiers)} identifiers were missing from the summary and were appended"
+        decisions.append(Decision(node=NODE, what="repaired", why=why))
+    return decisions
+
+
+def _refused(reason: str, trigger: Trigger) -> Outcome:
+    decision = Decision(node=NODE, what="skipped", why=f"{trigger}: {reason}", data={"code": classify_reason(reason)})
+    return Outcome(reason, (decision,))
+
+
+def _failed(
+    reason: str,
+    trigger: Trigger,
+    plan: Preparation,
+    decisions: list[Decision],
+    data: Mapping[str, Any] | None = None,
+) -> Outcome:
+    decision = Decision(
+        node=NODE,
+        what="failed",
+        why=f"{trigger}: {reason}; history is untouched",
+        tokens_before=plan.tokens_before,
+        data={"code": classify_reason(reason), "outcome": "failed"} | dict(data or {}),
+    )
+    return Outcome(reason, (*decisions, decision), plan, tokens_before=plan.tokens_before, failed=True)
