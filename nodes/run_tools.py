@@ -14,7 +14,7 @@ from nodes.state import TurnContext
 from turngraph.clock import monotonic_ms
 from turngraph.decisions import Decision
 from turngraph.messages import Message, ToolCall, text_block, tool_result_message
-from turngraph.tools.arguments import fit_arguments
+from turngraph.tools.arguments import TOOL_ALIASES, fit_arguments
 from turngraph.tools.tool import Tool, ToolContext, ToolResult
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ async def _plan(call: ToolCall, runtime: Runtime[TurnContext]) -> Planned:
     context = runtime.context
     if not context.steering.empty():
         return Planned(call, refused=_error(SKIPPED_TEXT, "ABORTED"))
-    tool = next((tool for tool in context.tools if tool.spec.name == call.name), None)
+    named = {tool.spec.name: tool for tool in context.tools}
+    tool = named.get(call.name) or named.get(TOOL_ALIASES.get(call.name, ""))
     if tool is None:
         reason = context.unavailable_tools.get(call.name)
         text = f"Tool {call.name} not found" + (f": {reason}" if reason else "")

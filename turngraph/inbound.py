@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 RunKind = Literal["user", "heartbeat", "cron", "flush", "replay", "subagent"]
 ChatType = Literal["direct", "group", "channel"]
@@ -40,6 +41,7 @@ class Inbound:
         kind: what started the run.
         provenance: where a message that no external user wrote comes from (spec/sessions.md 4.3).
         flow_run_id: Prefect flow run that started the turn, for the trace.
+        recorded: in a replay, the user message as the transcript holds it; it is appended as it stands.
     """
 
     text: str = ""
@@ -59,3 +61,4 @@ class Inbound:
     kind: RunKind = "user"
     provenance: dict[str, str] | None = None
     flow_run_id: str | None = None
+    recorded: Mapping[str, Any] | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
+from turngraph.clock import FixedClock, from_ms
 from turngraph.messages import Message
 from turngraph.models.model import Delta, Exhausted, Finished, ModelEvent, ModelFacts, ModelRequest
 
@@ -15,11 +16,18 @@ class RecordedModel:
     Args:
         answers: the assistant messages of the turn, oldest first.
         facts: what the recorded model was, with the context window of the replay.
+        clock: moved on to the time of each answer.
     """
 
-    def __init__(self, answers: Sequence[Message], facts: ModelFacts) -> None:
+    def __init__(self, answers: Sequence[Message], facts: ModelFacts, *, clock: FixedClock | None = None) -> None:
         self._answers = list(answers)
         self._facts = facts
+        self._clock = clock
+
+    @property
+    def remaining(self) -> int:
+        """Number of answers that were not asked for yet."""
+        return len(self._answers)
 
     @property
     def facts(self) -> ModelFacts:
@@ -30,6 +38,8 @@ class RecordedModel:
             yield Exhausted("the record of this turn ends here")
             return
         message = self._answers.pop(0)
+        if self._clock is not None and message.timestamp_ms is not None:
+            self._clock.at = max(self._clock.at, from_ms(message.timestamp_ms))
         if message.text:
             yield Delta(text=message.text)
         yield Finished(message)

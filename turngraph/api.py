@@ -1,0 +1,309 @@
+"""The public API: open a home, take an agent of it, run turns, read sessions and traces.
+
+Async first; each coroutine has a plain twin (``run`` for ``turn``) for scripts. Example::
+
+    from turngraph import open_home
+
+    agent = open_home("~/.turngraph").agent()
+    result = agent.run("What did we decide about the deploy?")
+    print(result.text)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from stores.home import Home
+from turngraph.clock import Clock, Ids, RandomIds, SystemClock
+from turngraph.decisions import TurnTrace
+from turngraph.errors import NotFound
+from turngraph.inbound import Inbound
+from turngraph.session_keys import normalize_agent_id
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from graphs.turn import TurnGraph
+    from nodes.state import SessionFacts, TurnContext
+    from stores.memory.index import MemoryIndex
+    from stores.sessions import SessionStore
+    from stores.traces import TraceReader, TraceStore
+    from stores.transcripts import Transcript
+    from turngraph.config import AgentSettings, Settings
+    from turngraph.hooks import Hooks
+    from turngraph.models.model import Model
+    from turngraph.tools.tool import Tool
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResult:
+    """What came of a turn.
+
+    Attributes:
+        text: the reply as the user gets it; empty when the agent had nothing to say.
+        kind: text, silent, command, error, cancelled or limit.
+        session_key, session_id: the session the turn ran in.
+        trace: everything the turn saw and decided.
+    """
+
+    text: str
+    kind: str
+    session_key: str
+    session_id: str
+    trace: TurnTrace
+
+
+def open_home(
+    path: str | Path | None = None, *, sets: Sequence[str] = (), env: Mapping[str, str] | None = None
+) -> Turngraph:
+    """Open a home: a folder of turngraph or of OpenClaw.
+
+    Args:
+        path: the folder; else ``TURNGRAPH_HOME``, else ``~/.turngraph``.
+        sets: settings for this process, as ``PATH=VALUE``.
+        env: environment to read in place of the process's own.
+
+    Raises:
+        ConfigError: the settings have problems; all are listed.
+    """
+    from turngraph.config import load_settings
+
+    values = os.environ if env is None else env
+    home = Home.find(Path(path) if path is not None else None, values)
+    return Turngraph(home, load_settings(home.root, sets=tuple(sets), env=values))
+
+
+class Turngraph:
+    """An opened home with its settings."""
+
+    def __init__(self, home: Home, settings: Settings) -> None:
+        self.home = home
+        self.settings = settings
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Ids of the configured agents."""
+        return self.settings.agent_ids
+
+    def agent(
+        self,
+        agent_id: str | None = None,
+        *,
+        model: Model | BaseChatModel | str | None = None,
+        tools: Sequence[Tool] | None = None,
+        hooks: Hooks | None = None,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+    ) -> Agent:
+        """Return an agent of this home.
+
+        Args:
+            agent_id: else the default agent.
+            model: a name, a langchain-core chat model or a model of our own; else as the settings say.
+            tools: in place of the built-in tools.
+            hooks: in place of the plugins that the settings name.
+            clock, ids: for tests and replays.
+
+        Raises:
+            NotFound: the settings have no such agent.
+        """
+        chosen = normalize_agent_id(agent_id) if agent_id else self.settings.default_agent_id
+        if chosen not in self.settings.agent_ids:
+            raise NotFound(f"no agent {agent_id!r} in the settings; there are: {', '.join(self.settings.agent_ids)}")
+        return Agent(
+            self.home, self.settings.agent(chosen), model=model, tools=tools, hooks=hooks, clock=clock, ids=ids
+        )
+
+
+class Agent:
+    """One agent of a home: runs turns and reads its sessions and traces."""
+
+    def __init__(
+        self,
+        home: Home,
+        settings: AgentSettings,
+        *,
+        model: Model | BaseChatModel | str | None = None,
+        tools: Sequence[Tool] | None = None,
+        hooks: Hooks | None = None,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+    ) -> None:
+        self.home = home
+        self.settings = settings
+        self.model = model
+        self.custom_tools = tools
+        self.hooks = hooks
+        self.clock = clock or SystemClock()
+        self.ids = ids or RandomIds()
+        self._index: MemoryIndex | None = None
+
+    @property
+    def id(self) -> str:
+        return self.settings.agent_id
+
+    async def turn(self, message: str | Inbound, *, graph: TurnGraph | None = None, **facts: Any) -> TurnResult:
+        """Run one turn to its end.
+
+        Args:
+            message: a text, or an :class:`Inbound` with everything a channel knows.
+            graph: a compiled turn graph of your own.
+            facts: fields of :class:`Inbound` (``channel``, ``peer``, ``attachments`` ...).
+
+        Raises:
+            SessionBusy: another turn holds the session longer than ``session.busyTimeoutMs``.
+            ModelError: the configured model cannot be made.
+        """
+        return await self._run(_inbound(message, facts), graph, None)
+
+    def run(self, message: str | Inbound, **facts: Any) -> TurnResult:
+        """Run one turn from code that is not async."""
+        return run_async(self.turn(message, **facts))
+
+    async def stream(self, message: str | Inbound, **facts: Any) -> AsyncIterator[Mapping[str, Any]]:
+        """Run one turn and yield its events as they happen; the last one has type ``result``.
+
+        Events are those of Pi's agent core (``message_update`` with ``text``, ``tool_execution_start`` ...) and
+        ``node_start``/``node_end`` of the graph. Leaving the loop early cancels the turn.
+        """
+        events: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
+
+        def listen(_event: str, data: Mapping[str, Any]) -> None:
+            events.put_nowait(data)
+
+        running = asyncio.ensure_future(self._run(_inbound(message, facts), None, listen))
+        running.add_done_callback(lambda _: events.put_nowait({"type": "done"}))
+        try:
+            while (event := await events.get()).get("type") != "done":
+                yield event
+            yield {"type": "result", "result": await running}
+        finally:
+            if not running.done():
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
+
+    def sessions(self) -> SessionStore:
+        """Return the store of this agent's sessions."""
+        from stores.sessions import SessionStore
+
+        return SessionStore.of_agent(self.home, self.settings, self.clock, self.ids)
+
+    def transcript(self, session_key: str, *, full: bool = False) -> Transcript:
+        """Open the transcript of a session for reading.
+
+        Raises:
+            NotFound: there is no such session.
+        """
+        from stores.transcripts import Transcript
+
+        store = self.sessions()
+        entry = store.find(session_key).entry
+        if not entry:
+            raise NotFound(f"no session {session_key!r} of agent {self.id}; `turngraph sessions list` shows them")
+        return Transcript.open(
+            store.transcript_of(entry),
+            session_id=str(entry.get("sessionId", "")),
+            clock=self.clock,
+            ids=self.ids,
+            full=full,
+            read_only=True,
+        )
+
+    def traces(self) -> TraceReader:
+        """Return a reader of the traces of this home."""
+        from stores.traces import TraceReader
+
+        return TraceReader(self.home.traces_dir)
+
+    @property
+    def memory(self) -> MemoryIndex:
+        """The memory index of this agent; opened when it is first used."""
+        if self._index is None:
+            from stores.memory.index import MemoryIndex
+
+            self._index = MemoryIndex.open(self.home, self.id, self.settings, clock=self.clock)
+        return self._index
+
+    async def note_change(self, path: str) -> None:
+        """Bring the keyword rows of a memory file up to date after a tool wrote it."""
+        from turngraph.memory_paths import may_hold_memory
+
+        if may_hold_memory(path):
+            await asyncio.to_thread(self.memory.file_changed, path)
+
+    async def _run(
+        self,
+        inbound: Inbound,
+        graph: TurnGraph | None,
+        listener: Callable[[str, Mapping[str, Any]], None] | None,
+    ) -> TurnResult:
+        from graphs.run_turn import run_turn
+
+        context = self.context(inbound)
+        if listener is not None:
+            context.collector.listeners.append(listener)
+        outcome = await run_turn(inbound, context, sink=self._traces(), lock=self._lock(context), graph=graph)
+        reply = outcome.reply
+        session: SessionFacts | None = outcome.session
+        return TurnResult(
+            text=reply.text if reply else "",
+            kind=reply.kind if reply else "error",
+            session_key=session.key if session else context.session_key,
+            session_id=session.session_id if session else "",
+            trace=outcome.trace,
+        )
+
+    def context(self, inbound: Inbound) -> TurnContext:
+        """Return the context of one turn; for those who drive the compiled graph themselves."""
+        from turngraph.turn_context import build_context
+
+        return build_context(self, inbound)
+
+    def _traces(self) -> TraceStore:
+        from stores.traces import TraceStore
+
+        return TraceStore(
+            self.home.traces_dir, self.settings.traces.store_text if self.settings.traces.enabled else None
+        )
+
+    def _lock(self, context: TurnContext) -> AbstractAsyncContextManager[Any]:
+        from stores.locks import turn_lock
+
+        timeout_ms = self.settings.session.busy_timeout_ms
+        return turn_lock(context.sessions.turn_file(context.session_key), timeout_ms=timeout_ms)
+
+
+def _inbound(message: str | Inbound, facts: Mapping[str, Any]) -> Inbound:
+    return replace(message, **facts) if isinstance(message, Inbound) else Inbound(text=message, **facts)
+
+
+def run_async(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine to its end, from a script or from inside a running event loop (then on a thread of its own)."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    outcome: list[Result] = []
+    failure: list[BaseException] = []
+
+    def target() -> None:
+        try:
+            outcome.append(asyncio.run(work))
+        except BaseException as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=target, name="turngraph")
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return outcome[0]

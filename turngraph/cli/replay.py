@@ -1,0 +1,139 @@
+"""``turngraph replay``: run recorded transcripts through the turn graph."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from turngraph.cli.options import (
+    HomeOption,
+    JsonOption,
+    SetOption,
+    console,
+    find_home,
+    print_json,
+    read_settings,
+    table,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from turngraph.replay.driver import ReplayedTurn
+    from turngraph.replay.run import ReplayRun
+    from turngraph.replay.source import RecordedSession
+
+
+def replay(
+    files: Annotated[list[Path], typer.Argument(help="Transcripts, or folders of them.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for traces and summaries.")] = None,
+    window: Annotated[int, typer.Option("--window", min=8000, help="Context window in tokens.")] = 200_000,
+    session: Annotated[str, typer.Option("--session", help="Session key the turns run under.")] = "agent:main:main",
+    home: HomeOption = None,
+    set: SetOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Replay transcripts turn by turn, offline; the files are not changed.
+
+    Example: turngraph replay session.jsonl --window 32000 --set contextPruning.mode=cache-ttl
+    """
+    from turngraph.replay.run import replay_file
+    from turngraph.replay.source import transcripts_in
+
+    settings = read_settings(find_home(home), set)
+    agent = settings.agent(settings.default_agent_id)
+    runs = []
+    for path in transcripts_in(files):
+        folder = out / path.stem if out else None
+        live = LiveTable(path.name, quiet=json)
+        with live:
+            run = replay_file(path, agent, out=folder, session_key=session, window_tokens=window, progress=live.add)
+        runs.append(run)
+        if not json:
+            show_run(run)
+    if json:
+        print_json([run_json(run) for run in runs])
+
+
+class LiveTable:
+    """A table that grows with every replayed turn."""
+
+    def __init__(self, title: str, *, quiet: bool = False) -> None:
+        self._title = title
+        self._quiet = quiet
+        self._rows: list[tuple[str, ...]] = []
+        self._live: Any = nullcontext()
+
+    def __enter__(self) -> LiveTable:
+        if not self._quiet:
+            from rich.live import Live
+
+            target = console()
+            self._terminal = target.is_terminal
+            self._live = Live(self._table(), console=target, refresh_per_second=8) if self._terminal else nullcontext()
+            if not self._terminal:
+                print(f"{self._title}\n{'turn':>5} {'in':>8} {'out':>8} {'calls':>5}  decided")
+        self._live.__enter__()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._live.__exit__(*failure)
+
+    def add(self, _session: RecordedSession, turn: ReplayedTurn) -> None:
+        """Add the line of a turn."""
+        from turngraph.replay.summary import turn_row
+
+        if self._quiet:
+            return
+        row = turn_row(turn)
+        note = row.error or ("counterfactual " if row.counterfactual else "") + " ".join(row.decided)
+        cells = (str(row.number), f"{row.tokens_in:,}", f"{row.tokens_out:,}", str(row.calls), note)
+        if not self._terminal:
+            print(f"{cells[0]:>5} {cells[1]:>8} {cells[2]:>8} {cells[3]:>5}  {note}")
+            return
+        self._rows.append(cells)
+        self._live.update(self._table())
+
+    def _table(self) -> Table:
+        height = max(5, console().height - 6)
+        view = table(
+            "turn", "tokens in", "tokens out", "calls", "nodes that decided something",
+            title=self._title, right=("turn", "tokens in", "tokens out", "calls"),
+        )  # fmt: skip
+        for cells in self._rows[-height:]:
+            view.add_row(*cells)
+        return view
+
+
+def show_run(run: ReplayRun) -> None:
+    """Print the figures of a replay."""
+    figures = run.summary
+    tokens = figures["promptTokens"]
+    print(
+        f"{run.session.path.name}: {figures['turns']} turns, {figures['modelCalls']} model calls, "
+        f"{figures['compactions']} compactions, {figures['flushes']} flushes, {figures['overflows']} overflows, "
+        f"{figures['errors']} errors; prompt tokens p50 {tokens['p50']:,}, max {tokens['max']:,}"
+    )
+    for act, count in figures["decisions"].items():
+        print(f"  {count:5d} {act}")
+    if run.session.broken_lines:
+        print(f"  broken lines in the file: {', '.join(map(str, run.session.broken_lines[:10]))}")
+    if run.folder:
+        print(f"  traces and summary in {run.folder}")
+
+
+def run_json(run: ReplayRun) -> dict[str, Any]:
+    """Return the machine-readable form of a replay."""
+    from dataclasses import asdict
+
+    from turngraph.replay.summary import turn_row
+
+    return {
+        "transcript": str(run.session.path),
+        "out": str(run.folder) if run.folder else None,
+        **run.summary,
+        "perTurn": [asdict(turn_row(turn)) for turn in run.turns],
+    }

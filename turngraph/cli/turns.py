@@ -1,0 +1,63 @@
+"""``turngraph turns``: the traced turns of a session, one line each."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from turngraph.cli.options import HomeOption, JsonOption, console, find_home, print_json, table
+from turngraph.errors import NotFound
+
+
+def turns(
+    session: Annotated[str, typer.Argument(help="Session key.")],
+    home: HomeOption = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Newest turns to show.")] = 30,
+    json: JsonOption = False,
+) -> None:
+    """List the turns of a session: tokens, what changed, nodes that decided something, duration.
+
+    Example: turngraph turns agent:main:main --limit 10
+    """
+    from stores.traces import TraceReader
+
+    reader = TraceReader(find_home(home).traces_dir)
+    found = list(reader.turns(session_key=session, limit=limit))
+    if not found:
+        raise NotFound(f"no traced turn of session {session!r} in this home")
+    rows = []
+    previous = 0
+    for turn in found:
+        tokens = int(turn.facts.get("prompt_tokens") or 0)
+        rows.append(
+            {
+                "turn": turn.turn,
+                "started": turn.started.isoformat(timespec="seconds"),
+                "trigger": turn.facts.get("trigger"),
+                "promptTokens": tokens,
+                "delta": tokens - previous,
+                "decided": sorted({decision.node for _, decision in turn.decisions}),
+                "ms": round(sum(run.duration_ms for run in turn.nodes if ":" not in run.node)),
+                "reply": turn.facts.get("reply"),
+                "error": turn.facts.get("error"),
+            }
+        )
+        previous = tokens
+    if json:
+        print_json(rows)
+        return
+    view = table(
+        "turn", "started", "tokens", "delta", "ms", "reply", "decided", right=("turn", "tokens", "delta", "ms")
+    )
+    for row in rows:
+        view.add_row(
+            str(row["turn"]),
+            str(row["started"]),
+            f"{row['promptTokens']:,}",
+            f"{row['delta']:+,}",
+            str(row["ms"]),
+            str(row["error"] or row["reply"] or ""),
+            " ".join(row["decided"]),
+        )
+    console().print(view)

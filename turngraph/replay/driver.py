@@ -1,0 +1,167 @@
+"""Replay: each user turn of a transcript runs through the turn graph again, without a model call.
+
+The working copy is a home of its own; the source is never written. Clock and ids follow the record, so two replays
+give the same bytes except for durations. Source: spec/seeing.md section 4.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from graphs.run_turn import TurnOutcome, run_turn
+from nodes.state import TurnContext
+from stores.home import Home
+from stores.media import MediaStore
+from stores.sessions import SessionStore
+from turngraph.clock import DerivedIds, FixedClock
+from turngraph.config import AgentSettings
+from turngraph.decisions import TurnTrace
+from turngraph.hooks import Hooks
+from turngraph.inbound import Inbound
+from turngraph.models.model import ModelFacts
+from turngraph.models.recorded import RecordedModel, plain_facts
+from turngraph.replay.recorded_tools import RecordedTool, recorded_tools
+from turngraph.replay.source import RecordedSession, RecordedTurn
+from turngraph.tokens import Counter, default_counter
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedTurn:
+    """One turn of a replay.
+
+    Attributes:
+        recorded: what was read.
+        trace: what the graph did.
+        counterfactual: whether a call of the turn had no recorded result, or an answer was left unplayed.
+    """
+
+    recorded: RecordedTurn
+    trace: TurnTrace
+    counterfactual: bool
+
+
+@dataclass(slots=True)
+class _Silent:
+    """A spool nobody follows."""
+
+    def write(self, event: str, data: Mapping[str, Any]) -> None:
+        return None
+
+    def close(self) -> None:
+        return None
+
+
+@dataclass(slots=True)
+class CollectedTraces:
+    """A sink that keeps traces in memory; a replay writes them at the end, one file a table."""
+
+    traces: list[TurnTrace] = field(default_factory=list)
+
+    def spool(self, trace_id: str, header: Mapping[str, Any]) -> _Silent:
+        return _Silent()
+
+    def append(self, trace: TurnTrace) -> None:
+        self.traces.append(trace)
+
+
+class Replay:
+    """A replay of one recorded session on a working copy.
+
+    Args:
+        session: what is replayed.
+        work: folder of the working copy, empty; becomes a home with the session in it.
+        settings: settings of the agent.
+        session_key: key under which the working copy runs (channel settings follow from it).
+        window_tokens: context window of the replayed model; else 200,000 or what the settings cap.
+    """
+
+    def __init__(
+        self,
+        session: RecordedSession,
+        work: Path,
+        settings: AgentSettings,
+        *,
+        session_key: str = "agent:main:main",
+        window_tokens: int = 200_000,
+        counter: Counter | None = None,
+    ) -> None:
+        self._session = session
+        self._settings = settings
+        self._key = session_key
+        self._window_tokens = window_tokens
+        self._counter = counter or default_counter()
+        self._home = Home(work)
+        self._clock = FixedClock(session.turns[0].at)
+        self._ids = DerivedIds(session.session_id)
+        self._store = SessionStore.of_agent(self._home, settings, self._clock, self._ids)
+        self._facts: ModelFacts | None = None
+        self.sink = CollectedTraces()
+
+    async def run(self, progress: Callable[[ReplayedTurn], None] | None = None) -> list[ReplayedTurn]:
+        """Replay every turn in order; a failing turn is traced with its error and the replay goes on."""
+        turns = []
+        for recorded in self._session.turns:
+            turn = await self._turn(recorded)
+            turns.append(turn)
+            if progress:
+                progress(turn)
+        return turns
+
+    async def _turn(self, recorded: RecordedTurn) -> ReplayedTurn:
+        self._clock.at = max(self._clock.at, recorded.at)
+        context = self._context(recorded)
+        inbound = Inbound(
+            text=recorded.user.text,
+            recorded=recorded.user.raw,
+            session_key=self._key,
+            at=recorded.at,
+            kind="replay",
+        )
+        try:
+            outcome: TurnOutcome | None = await run_turn(inbound, context, sink=self.sink, lock=nullcontext())
+        except Exception:  # the trace has it; what a replay shows includes turns that fail
+            outcome = None
+        trace = outcome.trace if outcome else self.sink.traces[-1]
+        model = context.model
+        unplayed = isinstance(model, RecordedModel) and model.remaining > 0
+        unmatched = any(tool.unmatched for tool in context.tools if isinstance(tool, RecordedTool))
+        return ReplayedTurn(recorded, trace, counterfactual=unplayed or unmatched or outcome is None)
+
+    def _context(self, recorded: RecordedTurn) -> TurnContext:
+        return TurnContext(
+            home=self._home,
+            agent_id=self._settings.agent_id,
+            settings=self._settings,
+            clock=self._clock,
+            ids=self._ids,
+            counter=self._counter,
+            model=RecordedModel(recorded.answers, self._model_facts(recorded), clock=self._clock),
+            sessions=self._store,
+            media=MediaStore(self._home.media_dir(self._settings.agent_id)),
+            hooks=Hooks.empty(),
+            tools=recorded_tools(recorded.answers, recorded.results),
+            live=False,
+            session_key=self._key,
+        )
+
+    def _model_facts(self, recorded: RecordedTurn) -> ModelFacts:
+        if recorded.answers:
+            self._facts = plain_facts(recorded.answers[0].raw, self._window_tokens)
+        return self._facts or ModelFacts("recorded", "unknown", context_window=self._window_tokens)
+
+
+def replay_session(
+    session: RecordedSession,
+    work: Path,
+    settings: AgentSettings,
+    *,
+    progress: Callable[[ReplayedTurn], None] | None = None,
+    **options: Any,
+) -> list[ReplayedTurn]:
+    """Replay ``session`` from plain code; see :class:`Replay` for the arguments."""
+    return asyncio.run(Replay(session, work, settings, **options).run(progress))

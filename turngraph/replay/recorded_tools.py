@@ -1,0 +1,51 @@
+"""Replay tools: they give the recorded result of a call and touch nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from turngraph.messages import Message, text_block
+from turngraph.models.model import ToolSpec
+from turngraph.models.recorded import recorded_results
+from turngraph.tools.tool import Tool, ToolContext, ToolResult
+
+NO_RECORD_TEXT = "No result was recorded for this call."
+
+
+@dataclass(slots=True)
+class RecordedTool:
+    """Answers calls of one name from the record, by call id.
+
+    ``unmatched`` holds the ids of calls for which the record has nothing; the replay is counterfactual from there.
+    """
+
+    spec: ToolSpec
+    results: Mapping[str, list[Message]]
+    unmatched: list[str] = field(default_factory=list)
+
+    def file_argument(self, arguments: Mapping[str, Any]) -> str | None:
+        return None
+
+    async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        queue = self.results.get(context.call_id)
+        if not queue:
+            self.unmatched.append(context.call_id)
+            return ToolResult([text_block(NO_RECORD_TEXT)], is_error=True)
+        message = queue.pop(0)
+        details = message.raw.get("details")
+        return ToolResult(
+            [dict(block) for block in message.blocks],
+            details if isinstance(details, dict) else {},
+            is_error=message.is_error,
+        )
+
+
+def recorded_tools(answers: Sequence[Message], results: Sequence[Message]) -> tuple[Tool, ...]:
+    """Return a tool for each name that the recorded answers call, in the order of their names."""
+    by_call = recorded_results(results)
+    names = sorted({call.name for message in answers for call in message.tool_calls if call.name})
+    return tuple(
+        RecordedTool(ToolSpec(name, f"Recorded calls of {name}.", {"type": "object"}), by_call) for name in names
+    )

@@ -1,0 +1,88 @@
+"""Replay files into an output folder: a working copy, the trace data set, and a summary."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from stores.traces import write_run
+from turngraph.clock import SystemClock
+from turngraph.config import AgentSettings
+from turngraph.replay.driver import ReplayedTurn, replay_session
+from turngraph.replay.source import RecordedSession, read_session
+from turngraph.replay.summary import summarise
+
+Progress = Callable[[RecordedSession, ReplayedTurn], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayRun:
+    """One replayed transcript; ``folder`` holds its output, if any was wanted."""
+
+    session: RecordedSession
+    turns: tuple[ReplayedTurn, ...]
+    summary: Mapping[str, Any]
+    folder: Path | None
+
+
+def replay_file(
+    path: Path,
+    settings: AgentSettings,
+    *,
+    out: Path | None,
+    session_key: str = "agent:main:main",
+    window_tokens: int = 200_000,
+    progress: Progress | None = None,
+) -> ReplayRun:
+    """Replay one transcript; output appears under its final name only when it is complete.
+
+    Args:
+        path: the transcript; read, never written.
+        settings: settings of the agent.
+        out: folder for the output, ``None`` for none; an earlier output there is replaced.
+        session_key: key under which the turns run.
+        window_tokens: context window.
+        progress: told of each turn.
+
+    Raises:
+        NotFound: the transcript holds no user turn.
+    """
+    session = read_session(path, SystemClock())
+    parent = out.parent if out else None
+    if parent:
+        parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=".replay-", dir=parent))
+    try:
+        turns = replay_session(
+            session,
+            work / "home",
+            settings,
+            session_key=session_key,
+            window_tokens=window_tokens,
+            progress=(lambda turn: progress(session, turn)) if progress else None,
+        )
+        summary = summarise(turns)
+        if out is None:
+            return ReplayRun(session, tuple(turns), summary, None)
+        _write_output(work, session, turns, summary)
+        if out.exists():
+            shutil.rmtree(out)
+        work.rename(out)
+        return ReplayRun(session, tuple(turns), summary, out)
+    finally:
+        if work.exists():
+            shutil.rmtree(work)
+
+
+def _write_output(
+    work: Path, session: RecordedSession, turns: Sequence[ReplayedTurn], summary: Mapping[str, Any]
+) -> None:
+    write_run([turn.trace for turn in turns], work / "traces")
+    facts = {"transcript": session.path.name, "sessionId": session.session_id, **summary}
+    (work / "summary.json").write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))

@@ -1,0 +1,73 @@
+"""What a replay did, as numbers: one row a turn, and the whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from turngraph.replay.driver import ReplayedTurn
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRow:
+    """One line of the table.
+
+    Attributes:
+        number: turn, from 1. tokens_in: visible history that the turn began with.
+        tokens_out: prompt of the last model call. decided: nodes that changed something, in order.
+        calls: model calls. error: what went wrong, if anything.
+    """
+
+    number: int
+    tokens_in: int
+    tokens_out: int
+    calls: int
+    decided: tuple[str, ...]
+    counterfactual: bool
+    error: str | None
+
+
+# Decisions that only say what was there; a node is shown when it did something.
+_QUIET = frozenset({"kept", "resolved", "routed", "written", "called"})
+
+
+def turn_row(turn: ReplayedTurn) -> TurnRow:
+    """Return the table line of a replayed turn."""
+    trace = turn.trace
+    loaded = next((run.tokens_out for run in trace.nodes if run.node == "load_history"), None)
+    decided = dict.fromkeys(decision.node for _, decision in trace.decisions if decision.what not in _QUIET)
+    return TurnRow(
+        number=turn.recorded.number,
+        tokens_in=loaded or 0,
+        tokens_out=int(trace.facts.get("prompt_tokens") or 0),
+        calls=int(trace.facts.get("model_calls") or 0),
+        decided=tuple(decided),
+        counterfactual=turn.counterfactual,
+        error=trace.facts.get("error"),
+    )
+
+
+def summarise(turns: Sequence[ReplayedTurn]) -> Mapping[str, Any]:
+    """Return the figures of a whole replay, plain JSON values."""
+    rows = [turn_row(turn) for turn in turns]
+    acts: Counter[str] = Counter()
+    for turn in turns:
+        acts.update(f"{d.node}: {d.what}" for _, d in turn.trace.decisions if d.what not in _QUIET)
+    prompts = sorted(row.tokens_out for row in rows)
+    return {
+        "turns": len(rows),
+        "modelCalls": sum(row.calls for row in rows),
+        "compactions": sum(int(turn.trace.facts.get("compactions") or 0) for turn in turns),
+        "flushes": sum(int(turn.trace.facts.get("flushes") or 0) for turn in turns),
+        "overflows": sum(int(turn.trace.facts.get("overflows") or 0) for turn in turns),
+        "counterfactual": sum(row.counterfactual for row in rows),
+        "errors": sum(row.error is not None for row in rows),
+        "promptTokens": {
+            "p50": prompts[len(prompts) // 2] if prompts else 0,
+            "max": prompts[-1] if prompts else 0,
+            "sum": sum(prompts),
+        },
+        "decisions": dict(sorted(acts.items())),
+    }

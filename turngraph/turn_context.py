@@ -1,0 +1,113 @@
+"""Build the context of a live turn: model, tools, stores and hooks as settings and caller say."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from nodes.resolve_session import inbound_session_key
+from nodes.state import TurnContext
+from stores.media import MediaStore
+from turngraph.errors import ModelError
+from turngraph.hooks import Hooks
+from turngraph.inbound import Inbound
+from turngraph.models.model import Model, ModelFacts
+from turngraph.models.registry import make_model
+from turngraph.session_keys import chat_type
+from turngraph.tokens import default_counter
+from turngraph.tools.offered import offered_tools
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from stores.sessions import SessionStore
+    from turngraph.api import Agent
+
+
+def build_context(agent: Agent, inbound: Inbound) -> TurnContext:
+    """Return a fresh context for one turn of ``agent``.
+
+    Raises:
+        ModelError: the model that the settings or the session name cannot be made.
+        PluginError: a plugin that the settings name cannot be loaded.
+    """
+    settings = agent.settings
+    store = agent.sessions()
+    key = inbound_session_key(inbound, settings)
+    model, fallbacks = _models(agent, store, key)
+    loop_time = asyncio.get_running_loop().time() if _in_loop() else None
+    tools, unavailable = offered_tools(
+        settings,
+        key,
+        inbound.kind,
+        workspace=agent.home.workspace(agent.id, settings),
+        memory=agent.memory,
+        custom=agent.custom_tools,
+    )
+    return TurnContext(
+        home=agent.home,
+        agent_id=agent.id,
+        settings=settings,
+        clock=agent.clock,
+        ids=agent.ids,
+        counter=default_counter(),
+        model=model,
+        fallbacks=fallbacks,
+        summariser=_named(settings.compaction.model and settings.compaction.model.primary, agent),
+        flush_model=_named(settings.compaction.memory_flush.model, agent),
+        sessions=store,
+        media=MediaStore(agent.home.media_dir(agent.id)),
+        hooks=agent.hooks or Hooks.load(settings, agent.home),
+        tools=tools,
+        unavailable_tools=unavailable,
+        deadline=None if loop_time is None else loop_time + settings.timeout_seconds,
+        file_changed=agent.note_change,
+        session_key=key,
+    )
+
+
+def as_model(model: Model | BaseChatModel | str, agent: Agent) -> Model:
+    """Turn what a caller gave as model into one of ours."""
+    if isinstance(model, str):
+        return make_model(model, agent.settings)
+    if hasattr(model, "facts"):
+        return model
+    from turngraph.models.langchain_model import LangChainModel
+
+    name = str(getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__)
+    return LangChainModel(model, ModelFacts("langchain", name), clock=agent.clock)
+
+
+def _models(agent: Agent, store: SessionStore, key: str) -> tuple[Model, tuple[Model, ...]]:
+    if agent.model is not None:
+        return as_model(agent.model, agent), ()
+    entry = store.get(key)
+    override, provider = entry.get("modelOverride"), entry.get("providerOverride")
+    if isinstance(override, str) and override:
+        name = f"{provider}:{override}" if isinstance(provider, str) and provider else override
+        return make_model(name, agent.settings), ()
+    chain = agent.settings.model
+    return make_model(chain.primary, agent.settings), tuple(_available(chain.fallbacks, agent))
+
+
+def _available(names: tuple[str, ...], agent: Agent) -> list[Model]:
+    models = []
+    for name in names:
+        try:
+            models.append(make_model(name, agent.settings))
+        except ModelError as error:
+            if error.kind not in ("missing", "auth"):
+                raise
+    return models
+
+
+def _named(name: str | None, agent: Agent) -> Model | None:
+    return make_model(name, agent.settings) if name else None
+
+
+def _in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
