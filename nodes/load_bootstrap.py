@@ -89,14 +89,15 @@ async def load_bootstrap(state: TurnState, runtime: Runtime[TurnContext]) -> dic
     kind = run_set(session.key, session.chat_type)
     selected = select_files((*files, *extra.files), kind, getattr(settings.bootstrap_sets, kind))
     decisions += selected.decisions
-    if state["inbound"].kind == "heartbeat" and settings.heartbeat.light_context:
-        selected = light_files(selected.files, state["inbound"].kind)
+    inbound = state["inbound"]
+    if inbound.light_context or (inbound.kind == "heartbeat" and settings.heartbeat.light_context):
+        selected = light_files(selected.files, inbound.kind)
         decisions += selected.decisions
     replaced = await context.hooks.bootstrap_files(selected.files, context.hook_context)
     decisions += replaced.decisions
     budgeted = budget_files(replaced.items, settings.bootstrap_max_chars, settings.bootstrap_total_max_chars)
     decisions += budgeted.decisions
-    sections = prompt_sections(_facts(context, session, budgeted, state["inbound"].channel or ""))
+    sections = prompt_sections(_facts(context, session, budgeted, inbound.channel or ""))
     decisions.append(_report(budgeted, len(sections)))
     startup = _startup_notes(context, session, kind)
     return {
@@ -213,7 +214,7 @@ def _runtime(context: TurnContext, session: SessionFacts, channel: str) -> Mappi
         "sessionId": session.session_id,
         **machine,
         "model": facts.name,
-        "default_model": settings.model.primary if settings.model.primary != facts.name else "",
+        "default_model": default if (default := settings.model_named(settings.model.primary)) != facts.name else "",
         "channel": channel.strip().lower(),
     }
 
