@@ -345,14 +345,6 @@ HOOKS = (
     "tool_result_persist",
     "before_message_write",
 )
-    "before_prompt_build",
-    "before_model_resolve",
-    "before_agent_start",
-    "before_tool_call",
-    "message_sending",
-    "tool_result_persist",
-    "before_message_write",
-]
 
 ADAPTERS: dict[str, Callable[[Case], object]] = {
     "trim_bootstrap_content": _trim,
