@@ -42,6 +42,7 @@ class Inbound:
         provenance: where a message that no external user wrote comes from (spec/sessions.md 4.3).
         flow_run_id: Prefect flow run that started the turn, for the trace.
         recorded: in a replay, the user message as the transcript holds it; it is appended as it stands.
+        light_context: whether the run gets the light set of bootstrap files only (spec/context.md 2.3).
     """
 
     text: str = ""
@@ -62,3 +63,4 @@ class Inbound:
     provenance: dict[str, str] | None = None
     flow_run_id: str | None = None
     recorded: Mapping[str, Any] | None = None
+    light_context: bool = False
