@@ -1,27 +1,31 @@
-"""reset_policy: whether a message, the day or a pause ends the session it would continue.
+"""reset_policy: whether the day or a pause has ended the session that a message would continue.
 
-Pure: triggers, the policy that applies to a chat, its daily boundary and the freshness of an entry.
-Source: spec/sessions.md 2.1 to 2.3.
+Pure: the policy that applies to a chat, its daily boundary and the freshness of an entry.
+Source: spec/sessions.md 2.2 and 2.3.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
+from zoneinfo import ZoneInfo
 
 from turngraph.clock import from_ms
 from turngraph.session_keys import thread_parent
-from turngraph.text import JS_SPACE, js_trim
+from turngraph.text import js_trim
+
+if TYPE_CHECKING:
+    from nodes.state import SessionFacts
+    from turngraph.config import AgentSettings
+    from turngraph.config.schema_session import Session
 
 ResetType = Literal["direct", "group", "thread"]
 ResetMode = Literal["none", "daily", "idle"]
 ResetReason = Literal["new", "reset", "daily", "idle", "forced"]
 
-DEFAULT_TRIGGERS = ("/new", "/reset")
 DEFAULT_AT_HOUR = 4  # local hour of the daily boundary; spec/sessions.md 2.2
 CHANNEL_ALIASES = {  # spec/sessions.md 2.2
     "imsg": "imessage",
@@ -29,76 +33,6 @@ CHANNEL_ALIASES = {  # spec/sessions.md 2.2
     "google-chat": "googlechat",
     "internet-relay-chat": "irc",
 }
-
-_SPACE = f"[{JS_SPACE}]"
-_CURRENT_MESSAGE = "[Current message - respond to this]"
-_ENVELOPE = re.compile(rf"(?:{_SPACE}|\\n|\[[^\]]+\])+")
-_SPEAKER = re.compile(rf"[A-Za-z0-9+()\-_. ]+:{_SPACE}*")
-_MENTION = re.compile(r"<@!?[A-Za-z0-9]+>|@(?:\d{5,}|\+\d*)")
-
-
-# --- what a message asks for -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A word that stands at the start of a message, with the text behind it as the user wrote it."""
-
-    word: str
-    text: str
-
-
-def match_command(
-    body: str,
-    words: Sequence[str],
-    *,
-    in_group: bool = False,
-    speaker_prefixed: bool = False,
-    mention_patterns: Sequence[str] = (),
-) -> Command | None:
-    """Find a command word at the start of ``body``: alone, or followed by white space and text.
-
-    In front of it may stand what a connector adds: notes in brackets, in groups mentions, and the speaker's name when
-    the connector says that it wrote one. A name that the user typed is text.
-
-    >>> match_command("[Mon 09:00] /NEW\\nplan\\n  b", ("/new",))
-    Command(word='/new', text='plan\\n  b')
-
-    Source: spec/sessions.md 2.1 (the decision as 2026.3, the text as 2026.9).
-    """
-    mentions = [_MENTION, *(re.compile(pattern, re.IGNORECASE) for pattern in mention_patterns)] if in_group else []
-    for start in (js_trim(body), _behind_envelope(body, mentions, speaker_prefixed)):
-        for word in words:
-            rest = start[len(word) :]
-            if not word or start[: len(word)].lower() != word.lower():
-                continue
-            if rest and rest[0] not in JS_SPACE and not rest.startswith("\\n"):
-                continue
-            text = js_trim(rest.removeprefix("\\n"))
-            return Command(word, "" if mentions and not _without(mentions, text) else text)
-    return None
-
-
-def _behind_envelope(body: str, mentions: Sequence[re.Pattern[str]], speaker_prefixed: bool) -> str:
-    text = body.partition(_CURRENT_MESSAGE)[2] if _CURRENT_MESSAGE in body else body
-    prefixes = [_ENVELOPE, *mentions]
-    named = not speaker_prefixed
-    while True:
-        match = next((found for pattern in prefixes if (found := pattern.match(text)) and found.end()), None)
-        if match is None and not named:
-            match, named = _SPEAKER.match(text), True
-        if match is None:
-            return text
-        text = text[match.end() :]
-
-
-def _without(patterns: Sequence[re.Pattern[str]], text: str) -> str:
-    for pattern in patterns:
-        text = pattern.sub("", text)
-    return js_trim(text)
-
-
-# --- which policy applies ----------------------------------------------------------------------------------
 
 
 class ResetBlock(Protocol):
@@ -110,6 +44,8 @@ class ResetBlock(Protocol):
     def at_hour(self) -> float | None: ...
     @property
     def idle_minutes(self) -> float | None: ...
+    @property
+    def timezone(self) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +57,18 @@ class ResetPolicy:
         at_hour: local hour of the daily boundary.
         idle_minutes: longest pause; 0 is no limit. Counts in mode ``daily`` too.
         configured: whether a setting says so.
+        timezone: zone of ``at_hour``; ``None`` is the user's.
     """
 
     mode: ResetMode = "none"
     at_hour: int = DEFAULT_AT_HOUR
     idle_minutes: int | None = None
     configured: bool = False
+    timezone: str | None = None
+
+    def zone(self, users: tzinfo) -> tzinfo:
+        """Return the zone of the boundary; ``users`` is that of the user."""
+        return ZoneInfo(self.timezone) if self.timezone else users
 
 
 def reset_type(key: str | None, *, threaded: bool = False, in_group: bool = False) -> ResetType:
@@ -188,7 +130,20 @@ def reset_policy(
     minutes = next((block.idle_minutes for block in blocks if block.idle_minutes is not None), None)
     hour = next((block.at_hour for block in blocks if block.at_hour is not None), DEFAULT_AT_HOUR)
     idle = _minutes(minutes) if minutes is not None else 0 if mode == "idle" else None
-    return ResetPolicy(mode, _hour(hour), idle, configured=True)
+    zone = next((block.timezone for block in (*blocks, base) if block and block.timezone), None)
+    return ResetPolicy(mode, _hour(hour), idle, True, zone)
+
+
+def policy_of(session: Session, kind: ResetType, channel: str | None) -> ResetPolicy:
+    """Return the policy that the settings give for a kind of chat on a channel."""
+    types = session.reset_by_type
+    return reset_policy(
+        base=session.reset,
+        by_type=getattr(types, kind),
+        channel=channel_reset(session.reset_by_channel, channel),
+        legacy_idle_minutes=session.idle_minutes,
+        any_type_configured=any((types.direct, types.group, types.thread)),
+    )
 
 
 def _hour(value: float) -> int:
@@ -197,9 +152,6 @@ def _hour(value: float) -> int:
 
 def _minutes(value: float) -> int:
     return max(0, math.floor(value)) if math.isfinite(value) else 0
-
-
-# --- whether an entry is still fresh -----------------------------------------------------------------------
 
 
 def daily_boundary(now: datetime, at_hour: int, zone: tzinfo) -> datetime:
@@ -282,6 +234,27 @@ def freshness(
     if limit is not None and now > limit:
         ended.append((limit, "idle"))
     return Freshness(not ended, min(ended)[1] if ended else None, boundary, limit)
+
+
+def describe_reset_policy(session: SessionFacts, settings: AgentSettings, now: datetime) -> str:
+    """Say in one line how the session resets by itself, and when next (known-faults 1.2)."""
+    entry = session.entry
+    channel = str(entry.get("channel") or entry.get("lastChannel") or "") or None
+    kind = reset_type(session.key, in_group=session.chat_type != "direct")
+    policy = policy_of(settings.session, kind, channel)
+    if policy.mode == "none":
+        return "Automatic reset: off (session.reset.mode is none)"
+    zone = policy.zone(settings.zone)
+    parts = []
+    if policy.mode == "daily":
+        at = next_boundary(now, policy.at_hour, zone).astimezone(zone)
+        parts.append(f"daily at {policy.at_hour:02d}:00 {zone}, next {at:%Y-%m-%d %H:%M}")
+    if policy.idle_minutes:
+        seen = entry.get("lastInteractionAt")
+        until = from_ms(seen) + timedelta(minutes=policy.idle_minutes) if isinstance(seen, int | float) else None
+        ends = f", next {until.astimezone(zone):%Y-%m-%d %H:%M}" if until else ""
+        parts.append(f"after {policy.idle_minutes} minutes without a message{ends}")
+    return f"Automatic reset: {' or '.join(parts) or 'idle without a limit'}"
 
 
 def _known(value: float | None, now_ms: float, otherwise: float) -> float:

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from nodes.chat_commands import match_command
 from nodes.reset_policy import (
-    DEFAULT_TRIGGERS,
     ResetMode,
     ResetPolicy,
     channel_reset,
     daily_boundary,
     freshness,
     is_threaded,
-    match_command,
     reset_policy,
     reset_type,
 )
 from tests.vectors.runner import Case
 from turngraph.clock import from_ms, to_ms
+from turngraph.config.schema_session import DEFAULT_RESET_TRIGGERS
 
 TOPIC = "sessions"
 
@@ -31,6 +31,7 @@ class _Block:
     mode: ResetMode | None
     at_hour: float | None
     idle_minutes: float | None
+    timezone: str | None = None
 
 
 def _block(raw: Mapping[str, Any] | None) -> _Block | None:
@@ -39,7 +40,7 @@ def _block(raw: Mapping[str, Any] | None) -> _Block | None:
 
 def _trigger(case: Case) -> dict[str, Any]:
     given = case.input
-    words = given.get("triggers") or DEFAULT_TRIGGERS
+    words = given.get("triggers") or DEFAULT_RESET_TRIGGERS
     found = match_command(given["body"], words, in_group=given.get("isGroup", False))
     if found is None or given.get("authorized") is False:
         return {"reset": False}

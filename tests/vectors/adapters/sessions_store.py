@@ -8,8 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pydantic import ValidationError
-
 from stores.archives import archive_stamp, artifact, expired
 from stores.session_entries import (
     current_names,
@@ -31,8 +29,6 @@ from stores.session_retention import (
 )
 from tests.vectors.runner import Case
 from turngraph.clock import from_ms, to_ms
-from turngraph.config import parse_byte_size, parse_duration_ms
-from turngraph.config.schema_session import Maintenance
 
 TOPIC = "sessions"
 
@@ -88,31 +84,6 @@ def _warning(case: Case) -> dict[str, Any] | None:
         "maxEntries": given["maxEntries"],
         "wouldPrune": found.would_prune,
         "wouldCap": found.would_cap,
-    }
-
-
-_WHEN_BAD = {"pruneAfter": "30d"}  # a home's settings refuse a bad value; read tolerantly it is the default
-
-
-def _maintenance(case: Case) -> dict[str, Any]:
-    raw = dict(case.input["maintenance"] or {})
-    try:
-        found = Maintenance.model_validate(raw)
-    except ValidationError as error:
-        for problem in error.errors():
-            name = str(problem["loc"][0])
-            raw.pop(name, None)
-            raw.update({name: _WHEN_BAD[name]} if name in _WHEN_BAD else {})
-        found = Maintenance.model_validate(raw)
-    retention = found.reset_archive_retention
-    return {
-        "mode": found.mode,
-        "pruneAfterMs": found.prune_after / timedelta(milliseconds=1),
-        "maxEntries": found.max_entries,
-        "rotateBytes": found.rotate_bytes,
-        "resetArchiveRetentionMs": None if retention is None else retention / timedelta(milliseconds=1),
-        "maxDiskBytes": found.max_disk_bytes,
-        "highWaterBytes": found.high_water_bytes,
     }
 
 
@@ -195,10 +166,6 @@ def _budget(case: Case) -> dict[str, Any]:
 
 
 ADAPTERS: dict[str, Callable[[Case], object]] = {
-    "parse_duration_ms": lambda case: parse_duration_ms(case.input["raw"], case.input["defaultUnit"]),
-    "parse_byte_size": lambda case: parse_byte_size(case.input["raw"], case.input["defaultUnit"]),
-    "resolve_maintenance_config": _maintenance,
-    "resolve_maintenance_config@2026.9": _maintenance,
     "entry_high_water@2026.9": lambda case: entry_high_water(case.input["maxEntries"]),
     "prune_stale_entries": _prune,
     "cap_entry_count": _cap,
