@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from graphs.drawing import drawable
 from graphs.turn import RECURSION_LIMIT, TurnGraph, turn_graph
+from nodes.segments import prompt_segments
 from nodes.state import Attempts, Reply, SessionFacts, TurnContext, TurnState
 from turngraph.decisions import TurnTrace
 from turngraph.inbound import Inbound
@@ -118,6 +119,7 @@ def build_trace(
     reply = state.get("reply")
     attempts = state.get("attempts") or Attempts()
     facts = context.model.facts
+    segments = prompt_segments(collector.prompt, context.counter) if collector.prompt else ()
     return TurnTrace(
         trace_id=context.run_id,
         agent_id=context.agent_id,
@@ -135,7 +137,7 @@ def build_trace(
             "settings_digest": context.settings.digest,
             "graph_digest": graph_digest(),
             "counter": context.counter.name,
-            "prompt_tokens": sum(segment.tokens for segment in collector.segments),
+            "prompt_tokens": sum(segment.tokens for segment in segments),
             "context_tokens": total(context.counter, state.get("messages", ())),
             "model_calls": collector.model_calls,
             "reported_usage": dict(collector.usage),
@@ -147,7 +149,7 @@ def build_trace(
         },
         nodes=tuple(collector.runs),
         decisions=tuple(collector.decisions),
-        segments=collector.segments,
+        segments=segments,
     )
 
 

@@ -27,6 +27,7 @@ class LoopInput(TypedDict, total=False):
     system: tuple[Section, ...]
     messages: tuple[Message, ...]
     notes: tuple[ContextNote, ...]
+    user_entry_id: str | None
     attempts: Attempts
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from nodes.record import flush_pending
+from nodes.record import record_missing_results
 from nodes.state import Attempts, TurnContext, TurnState
 from turngraph.clock import to_ms
 from turngraph.decisions import Decision
@@ -23,7 +23,7 @@ async def persist(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, 
     Source: spec/sessions.md 3.3 (token accounting), spec/context.md section 1 steps 11 and 12.
     """
     context = runtime.context
-    written = await flush_pending(runtime)
+    written = await record_missing_results(runtime)
     decisions = list(written.decisions)
     compacted = state.get("attempts", Attempts()).compactions > 0
     answered = last_answer(state.get("messages", ()))

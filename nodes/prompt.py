@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from nodes.attachments import StoredMedia
 from nodes.events import emit, emit_message
 from nodes.loop_state import LoopInput, LoopOutput
 from nodes.overflow import plan_recovery
@@ -46,6 +45,8 @@ def prompt_with(loop: AgentLoop) -> Callable[[TurnState, Runtime[TurnContext]], 
             "system": state["system"],
             "messages": messages,
             "notes": state.get("notes", ()),
+            "user_entry_id": entry_id,
+            "attempts": state.get("attempts", Attempts()),
         }
         out: LoopOutput = await loop.ainvoke(inner, context=runtime.context)  # type: ignore[assignment]
         emit(runtime, "agent_end")
@@ -85,10 +86,16 @@ async def _append_user(
     context = runtime.context
     inbound = state["inbound"]
     messages, text, decisions = _merge_orphan(state["messages"], state.get("text", ""), context)
-    fields: dict[str, Any] = {"provenance": inbound.provenance} if inbound.provenance else {}
-    message = user_message([text_block(text)], inbound.at or context.clock.now(), **fields)
-    media: tuple[StoredMedia, ...] = state.get("media", ())
-    written = await record(message, runtime, durable=True, media=media)
+    if inbound.recorded is not None:
+        message = (
+            Message(inbound.recorded) if text == state.get("text") else Message(inbound.recorded).evolve(content=text)
+        )
+    else:
+        fields: dict[str, Any] = {"provenance": inbound.provenance} if inbound.provenance else {}
+        message = user_message([text_block(text)], inbound.at or context.clock.now(), **fields)
+    media = state.get("media", ())
+    extra = {"turngraph": {"media": [fact.raw for fact in media]}} if media else None
+    written = await record(message, runtime, durable=True, extra=extra)
     for appended in written.messages:
         emit_message(runtime, appended)
     entry_id = written.messages[-1].entry_id if written.messages else None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typing_extensions import TypedDict
 
 from turngraph.clock import Clock, Ids
-from turngraph.decisions import Decision, NodeRun, Origin, Segment
+from turngraph.decisions import Decision, NodeRun, Origin
 from turngraph.hook_results import HookContext
 from turngraph.inbound import Inbound
 from turngraph.messages import Message
@@ -24,8 +24,10 @@ from turngraph.tokens import Counter
 from turngraph.tools.tool import Tool
 
 if TYPE_CHECKING:
+    from nodes.prune import PruneState
+    from nodes.segments import PromptParts
     from stores.home import Home
-    from stores.media import MediaStore
+    from stores.media import MediaFact, MediaStore
     from stores.sessions import SessionStore
     from stores.transcripts import Transcript
     from turngraph.config import AgentSettings
@@ -150,6 +152,7 @@ class TurnState(TypedDict, total=False):
         session: set by ``resolve_session``.
         command, command_text: a command and what stood behind it.
         text: the user text that goes to the model: trigger cut off, media markers in front.
+        media: files that came with the message, stored.
         system: sections of the system prompt, in order; set by ``load_bootstrap``.
         messages: the working set, oldest first; includes the user's message once ``prompt`` has appended it.
         notes: context for the newest message.
@@ -165,6 +168,7 @@ class TurnState(TypedDict, total=False):
     command: CommandName | None
     command_text: str
     text: str
+    media: tuple[MediaFact, ...]
     system: tuple[Section, ...]
     messages: tuple[Message, ...]
     notes: tuple[ContextNote, ...]
@@ -181,12 +185,13 @@ class Collector:
     """The trace of the running turn, filled by the node wrapper as things happen.
 
     It lives in the context and not in the state, so that a turn that fails or is cancelled still has its trace.
+    ``prompt`` holds the parts of the last request; segments are made from it when the trace is written.
     ``listeners`` are told of every node run, decision and agent event (spool, live view).
     """
 
     runs: list[NodeRun] = field(default_factory=list)
     decisions: list[tuple[int, Decision]] = field(default_factory=list)
-    segments: tuple[Segment, ...] = ()
+    prompt: PromptParts | None = None
     model_calls: int = 0
     usage: dict[str, float] = field(default_factory=dict)
     listeners: list[Callable[[str, Mapping[str, Any]], None]] = field(default_factory=list)
@@ -217,6 +222,7 @@ class TurnContext:
         live: whether this is a real turn (fsync, real tools); replay sets it to false.
         sequential_tools: run tool calls one after another in place of side by side.
         pending_calls: calls of the last recorded answer that have no result yet, id to name.
+        prune_state: projections and cache touch as this turn knows them; set by ``prune``.
         file_changed: called with a workspace-relative path after a tool wrote it.
         session_changed: called with a transcript after a compaction, so that its index is brought up to date; the
             second argument says whether to wait for it.
@@ -248,6 +254,7 @@ class TurnContext:
     live: bool = True
     sequential_tools: bool = False
     pending_calls: dict[str, str] = field(default_factory=dict)
+    prune_state: PruneState | None = None
     file_changed: Callable[[str], Awaitable[None]] | None = None
     session_changed: Callable[[Path, bool], Awaitable[None]] | None = None
     session_key: str = ""

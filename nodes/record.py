@@ -1,0 +1,101 @@
+"""Record a message: through the write guard and the hooks into the transcript, and back as part of the working set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nodes.history.provider_policy import resolve_policy
+from nodes.state import TurnContext
+from nodes.write_guard import Guarded, ResultFacts, WriteRules, flush_pending, guard_write
+from turngraph.clock import to_ms
+from turngraph.decisions import Decision
+from turngraph.messages import Message
+
+if TYPE_CHECKING:
+    from langgraph.runtime import Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What was appended, with entry ids as origins, and what the guard and the hooks decided."""
+
+    messages: tuple[Message, ...]
+    decisions: tuple[Decision, ...] = ()
+
+
+async def record(
+    message: Message, runtime: Runtime[TurnContext], *, durable: bool = False, extra: Mapping[str, Any] | None = None
+) -> Recorded:
+    """Append ``message`` as it happens, so that a killed turn loses nothing.
+
+    Args:
+        message: what was said, asked or answered.
+        durable: whether to wait for the disk (user messages and tool results of live turns).
+        extra: further fields of the entry, such as media facts.
+
+    Source: spec/context.md 5.1, spec/sessions.md 4.7.
+    """
+    context = runtime.context
+    hooked: list[Decision] = []
+    guarded = guard_write(message, context.pending_calls, _rules(context, hooked), to_ms(context.clock.now()))
+    return _append(guarded, hooked, context, durable=durable, extra=extra)
+
+
+async def record_missing_results(runtime: Runtime[TurnContext]) -> Recorded:
+    """Append error results for the calls of the last answer that never got one."""
+    context = runtime.context
+    hooked: list[Decision] = []
+    guarded = flush_pending(context.pending_calls, _rules(context, hooked), to_ms(context.clock.now()))
+    return _append(guarded, hooked, context, durable=False, extra=None)
+
+
+def _append(
+    guarded: Guarded,
+    hooked: list[Decision],
+    context: TurnContext,
+    *,
+    durable: bool,
+    extra: Mapping[str, Any] | None,
+) -> Recorded:
+    context.pending_calls = dict(guarded.pending)
+    fsync = durable and context.live and context.settings.session.durability == "fsync"
+    appended = []
+    for index, written in enumerate(guarded.writes):
+        is_last = index + 1 == len(guarded.writes)
+        entry = context.opened.append_message(written, durable=fsync, **(extra or {} if is_last else {}))
+        appended.append(context.opened.message(entry))
+    return Recorded(tuple(appended), (*guarded.decisions, *hooked))
+
+
+def _rules(context: TurnContext, hooked: list[Decision]) -> WriteRules:
+    facts = context.model.facts
+    policy = resolve_policy(facts.provider, facts.api, facts.model_id)
+
+    def on_result(message: Message, about: ResultFacts) -> Message:
+        answer = context.hooks.tool_result_persist(
+            message, about.tool_name or "", about.tool_call_id, context.hook_context, synthetic=about.synthetic
+        )
+        hooked.extend(answer.decisions)
+        return answer.message or message
+
+    def on_write(message: Message) -> Message | None:
+        answer = context.hooks.before_message_write(message, context.hook_context)
+        hooked.extend(answer.decisions)
+        return answer.message
+
+    return WriteRules(
+        synthetic_results=policy.synthetic_results,
+        cap_chars=context.settings.context_limits.stored_tool_result_max_chars,
+        on_result=on_result if context.hooks.handles("tool_result_persist") else _keep_result,
+        on_write=on_write if context.hooks.handles("before_message_write") else _keep,
+    )
+
+
+def _keep_result(message: Message, _about: ResultFacts) -> Message:
+    return message
+
+
+def _keep(message: Message) -> Message | None:
+    return message
