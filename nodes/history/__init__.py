@@ -1,0 +1,1 @@
+"""History as a provider accepts it: small passes over the working set, each with its decisions."""

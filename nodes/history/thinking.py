@@ -1,0 +1,234 @@
+"""Thinking blocks: which ones a provider may be sent again, and which signatures are worth keeping.
+
+Source: spec/context.md 4.2.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from nodes.history.step import Step, as_tuple, decide, each
+from turngraph.messages import THINKING_TYPES, TOOL_CALL_TYPES, Block, Message, text_block
+
+REASONING_OMITTED = "[assistant reasoning omitted]"
+_BASE64 = re.compile(r"[A-Za-z0-9+/=_-]+", re.ASCII)
+_SIGNATURES = ("thinkingSignature", "signature", "thought_signature")
+
+
+def is_base64(text: str) -> bool:
+    """Whether ``text`` is base64 of at least one byte, in the standard or the URL alphabet, padded or not.
+
+    >>> is_base64(" aGVs\\nbG8= "), is_base64("msg_abc123")
+    (True, False)
+    """
+    compact = re.sub(r"\s+", "", text)
+    if not _BASE64.fullmatch(compact):
+        return False
+    altchars = b"-_" if re.search(r"[-_]", compact) else b"+/"
+    body = compact.rstrip("=")
+    try:
+        data = base64.b64decode(body + "=" * (-len(body) % 4), altchars=altchars, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return bool(data) and base64.b64encode(data, altchars=altchars).decode().rstrip("=") == body
+
+
+def strip_signatures(content: Sequence[Any], *, base64_only: bool = False) -> list[Any]:
+    """Delete thought signatures that the receiving provider did not make.
+
+    Args:
+        content: blocks of one message.
+        base64_only: for Gemini: delete every signature (both spellings) that is not base64. Otherwise only the
+            message ids of OpenAI (``msg_...``) go.
+    """
+    keys = ("thought_signature", "thoughtSignature") if base64_only else ("thought_signature",)
+    return [_without_signature(block, keys, base64_only) if isinstance(block, dict) else block for block in content]
+
+
+def _without_signature(block: Block, keys: tuple[str, ...], base64_only: bool) -> Block:
+    gone = {key for key in keys if key in block and _is_foreign(block[key], base64_only)}
+    return {key: value for key, value in block.items() if key not in gone} if gone else block
+
+
+def _is_foreign(value: Any, base64_only: bool) -> bool:
+    if base64_only:
+        return not (isinstance(value, str) and is_base64(value))
+    return isinstance(value, str) and value.startswith("msg_")
+
+
+def foreign_signatures(messages: Sequence[Message], *, base64_only: bool) -> Step:
+    """Run :func:`strip_signatures` over all answers that did not fail."""
+
+    def rule(message: Message) -> Message:
+        content = message.raw.get("content")
+        if not isinstance(content, list) or message.raw.get("stopReason") == "error":
+            return message
+        stripped = strip_signatures(content, base64_only=base64_only)
+        if all(new is old for new, old in zip(stripped, content, strict=True)):
+            return message
+        return message.evolve(content=stripped)
+
+    return each(messages, rule, "answers with signatures of another provider", roles=("assistant",))
+
+
+def _latest_assistant(messages: Sequence[Message]) -> Message | None:
+    return next((m for m in reversed(messages) if m.raw.get("role") == "assistant"), None)
+
+
+def drop_thinking(messages: Sequence[Message]) -> Step:
+    """Drop thinking from all answers but the newest, which providers want unchanged."""
+    latest = _latest_assistant(messages)
+    return each(
+        messages,
+        lambda message: message if message is latest else _without_thinking(message),
+        "earlier answers without their thinking",
+        roles=("assistant",),
+        what="dropped",
+    )
+
+
+def drop_reasoning(messages: Sequence[Message]) -> Step:
+    """Drop thinking from every answer outside the tool round that is running (after the newest user message)."""
+    start = max((i for i, m in enumerate(messages) if m.raw.get("role") == "user"), default=-1)
+    running = {id(m) for m in messages[start + 1 :] if m.tool_calls}
+    return each(
+        messages,
+        lambda message: message if id(message) in running else _without_thinking(message),
+        "finished answers without their reasoning",
+        roles=("assistant",),
+        what="dropped",
+    )
+
+
+def strip_unsigned(messages: Sequence[Message], *, latest_too: bool = False) -> Step:
+    """Drop thinking without a signature, which Anthropic refuses; the newest answer only with ``latest_too``."""
+    latest = None if latest_too else _latest_assistant(messages)
+    return each(
+        messages,
+        lambda message: message if message is latest else _without_thinking(message, unsigned_only=True),
+        "answers with unsigned thinking",
+        roles=("assistant",),
+        what="dropped",
+    )
+
+
+def _without_thinking(message: Message, *, unsigned_only: bool = False) -> Message:
+    content = message.raw.get("content")
+    if not isinstance(content, list):
+        return message
+    for block in content:
+        if isinstance(block, dict) and block.get("type") in THINKING_TYPES:
+            break
+    else:
+        return message
+    kept = [
+        block
+        for block in content
+        if not (
+            isinstance(block, dict)
+            and block.get("type") in THINKING_TYPES
+            and not (unsigned_only and _is_signed(block))
+        )
+    ]
+    if len(kept) == len(content):
+        return message
+    return message.evolve(content=kept or [text_block(REASONING_OMITTED)])
+
+
+def _is_signed(block: Block) -> bool:
+    keys = (*_SIGNATURES, "data") if block.get("type") == "redacted_thinking" else _SIGNATURES
+    return any(isinstance(block.get(key), str) and block[key].strip() for key in keys)
+
+
+def _is_replayable(block: Any) -> bool:
+    """Whether a thinking block is a reasoning item of the Responses API that can be sent back."""
+    if not isinstance(block, dict) or block.get("type") != "thinking":
+        return False
+    signature = block.get("thinkingSignature")
+    if isinstance(signature, str) and signature.strip().startswith("{"):
+        try:
+            signature = orjson.loads(signature)
+        except orjson.JSONDecodeError:
+            return False
+    if not isinstance(signature, Mapping):
+        return False
+    item_id, kind = signature.get("id"), signature.get("type")
+    return (
+        isinstance(item_id, str)
+        and item_id.startswith("rs_")
+        and isinstance(kind, str)
+        and (kind == "reasoning" or kind.startswith("reasoning."))
+    )
+
+
+def drop_lone_reasoning(messages: Sequence[Message]) -> Step:
+    """Drop reasoning items that nothing follows in their answer: the Responses API refuses them."""
+    return each(messages, _followed_reasoning, "answers with reasoning that nothing follows", roles=("assistant",))
+
+
+def _followed_reasoning(message: Message) -> Message | None:
+    content = message.raw.get("content")
+    if not isinstance(content, list):
+        return message
+    last = max((i for i, b in enumerate(content) if not _is_thinking(b)), default=-1)
+    kept = [block for index, block in enumerate(content) if index < last or not _is_replayable(block)]
+    if len(kept) == len(content):
+        return message
+    return message.evolve(content=kept) if kept else None
+
+
+def _is_thinking(block: Any) -> bool:
+    return isinstance(block, dict) and block.get("type") == "thinking"
+
+
+def unpair_calls(messages: Sequence[Message]) -> Step:
+    """Cut the item id (``|fc_...``) from calls whose reasoning item is gone, and from their results."""
+    renamed: dict[str, str] = {}
+    out: list[Message] = []
+    touched: list[Message] = []
+    for message in messages:
+        role = message.raw.get("role")
+        new = message
+        if role == "assistant":
+            new, renamed = _unpaired(message)
+        elif role == "toolResult":
+            changes = {
+                key: renamed[value]
+                for key in ("toolCallId", "toolUseId")
+                if isinstance(value := message.raw.get(key), str) and value in renamed
+            }
+            new = message.evolve(**changes) if changes else message
+        else:
+            renamed = {}
+        if new is not message:
+            touched.append(message)
+        out.append(new)
+    if not touched:
+        return Step(as_tuple(messages))
+    why = f"calls or results of {len(touched)} messages no longer tied to a reasoning item"
+    return Step(tuple(out), (decide("repaired", why, touched, len(messages), len(out)),))
+
+
+def _unpaired(message: Message) -> tuple[Message, dict[str, str]]:
+    content = message.raw.get("content")
+    renamed: dict[str, str] = {}
+    if not isinstance(content, list):
+        return message, renamed
+    blocks = list(content)
+    for index, block in enumerate(content):
+        if _is_replayable(block):
+            break
+        call_id = block.get("id") if isinstance(block, dict) and block.get("type") in TOOL_CALL_TYPES else None
+        if not isinstance(call_id, str):
+            continue
+        head, bar, item = call_id.partition("|")
+        if bar and head and item.startswith("fc_"):
+            renamed[call_id] = head
+            blocks[index] = {**block, "id": head}
+    return (message.evolve(content=blocks), renamed) if renamed else (message, renamed)

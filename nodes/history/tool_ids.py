@@ -1,0 +1,201 @@
+"""Tool-call ids in the form that a provider takes; the transcript keeps what the model wrote.
+
+Source: spec/context.md 4.2, known-faults 3.5 and 3.6.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from itertools import count
+from typing import Any
+
+from nodes.history.provider_policy import IdMode
+from nodes.history.step import Step, as_tuple, decide, each
+from turngraph.messages import TOOL_CALL_TYPES, Message
+
+MAX_STRICT_CHARS = 40
+MAX_OPENAI_CHARS = 64
+STRICT9_CHARS = 9
+RESULT_ID_KEYS = ("toolCallId", "toolUseId", "tool_call_id", "tool_use_id", "callId", "call_id")
+_NOT_ALPHANUMERIC = re.compile(r"[^A-Za-z0-9]")
+_STRICT = re.compile(rf"[A-Za-z0-9]{{1,{MAX_STRICT_CHARS}}}")
+_STRICT9 = re.compile(rf"[A-Za-z0-9]{{{STRICT9_CHARS}}}")
+_KIMI = re.compile(r"functions\.[A-Za-z0-9_-]+:\d+")
+_ANTHROPIC = re.compile(r"toolu_[A-Za-z0-9_-]+")
+# Either part of ``call|item`` of the Responses API may be this long.
+_OPENAI = re.compile(rf"[^|\s]{{1,{MAX_OPENAI_CHARS}}}(?:\|[^|\s]{{1,{MAX_OPENAI_CHARS}}})?")
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def clean_id(call_id: str, mode: IdMode) -> str:
+    """Return ``call_id`` in the form of ``mode``, without looking at other ids.
+
+    >>> clean_id("call_abc-123", "strict"), clean_id("call_abc-123", "strict9"), clean_id("a1", "strict9")
+    ('callabc123', 'callabc12', 'f55ff16f6')
+    """
+    cleaned = _NOT_ALPHANUMERIC.sub("", call_id)
+    if mode == "strict":
+        return cleaned or ("sanitizedtoolid" if call_id else "defaulttoolid")
+    if not call_id:
+        return "defaultid"
+    return cleaned[:STRICT9_CHARS] if len(cleaned) >= STRICT9_CHARS else _digest(cleaned or "sanitized")[:STRICT9_CHARS]
+
+
+def _strict_candidates(seed: str) -> Sequence[str] | Any:
+    base = clean_id(seed, "strict")[:MAX_STRICT_CHARS]
+    yield base
+    tag = _digest(seed)[:8]
+    tagged = base[: MAX_STRICT_CHARS - len(tag)] + tag
+    yield tagged
+    for number in count(2):
+        suffix = f"x{number}"
+        yield tagged[: MAX_STRICT_CHARS - len(suffix)] + suffix
+
+
+def _strict9_candidates(seed: str) -> Any:
+    yield clean_id(seed, "strict9")
+    for number in count():
+        yield _digest(f"{seed}:{number}")[:STRICT9_CHARS]
+
+
+def _openai_candidates(seed: str) -> Any:
+    if _OPENAI.fullmatch(seed) and not re.search(r":\d+$", seed):
+        yield seed
+    for number in count():
+        yield "call_" + _digest(f"{seed}:{number}")[:24]
+
+
+class _Allocator:
+    """Hands out new ids in message order, one for each call, and remembers them for the results."""
+
+    def __init__(self, candidates: Callable[[str], Any], keeps: Callable[[str], bool]) -> None:
+        self._candidates = candidates
+        self._keeps = keeps
+        self._taken: set[str] = set()
+        self._occurrence: dict[str, int] = defaultdict(int)
+        self._stray: dict[str, int] = defaultdict(int)
+        self._waiting: dict[str, deque[str]] = defaultdict(deque)
+
+    def call(self, raw: str) -> str:
+        self._occurrence[raw] += 1
+        number = self._occurrence[raw]
+        new = self._free(raw if number == 1 else f"{raw}:{number}", raw if number == 1 else None)
+        self._waiting[raw].append(new)
+        return new
+
+    def result(self, raw: str) -> str:
+        waiting = self._waiting.get(raw)
+        if waiting:
+            return waiting.popleft()
+        self._stray[raw] += 1
+        return self._free(f"{raw}:tool_result:{self._stray[raw]}", None)
+
+    def _free(self, seed: str, as_it_is: str | None) -> str:
+        if as_it_is is not None and self._keeps(as_it_is) and as_it_is not in self._taken:
+            self._taken.add(as_it_is)
+            return as_it_is
+        new: str = next(candidate for candidate in self._candidates(seed) if candidate not in self._taken)
+        self._taken.add(new)
+        return new
+
+
+def rename_ids(
+    messages: Sequence[Message],
+    mode: IdMode | None,
+    *,
+    keep_kimi: bool = False,
+    keep_anthropic: bool = False,
+    openai_style: bool = False,
+) -> Step:
+    """Give calls and their results unique ids of the form that ``mode`` asks for.
+
+    Args:
+        messages: the working set, oldest first.
+        mode: ``strict`` (letters and digits, at most 40), ``strict9`` (exactly nine); ``None`` and ``openai_style``
+            keep what OpenAI takes and rename only what is too long or used twice.
+        keep_kimi, keep_anthropic: leave native ids of these models as they are.
+
+    The same history gives the same ids, so that the prompt prefix stays the same from turn to turn.
+    """
+    if mode is None or openai_style:
+        candidates, accepted = _openai_candidates, _OPENAI
+    elif mode == "strict":
+        candidates, accepted = _strict_candidates, _STRICT
+    else:
+        candidates, accepted = _strict9_candidates, _STRICT9
+
+    def keeps(call_id: str) -> bool:
+        return (
+            accepted.fullmatch(call_id) is not None
+            or (keep_kimi and mode != "strict9" and _KIMI.fullmatch(call_id) is not None)
+            or (keep_anthropic and mode != "strict9" and _ANTHROPIC.fullmatch(call_id) is not None)
+        )
+
+    allocator = _Allocator(candidates, keeps)
+    out: list[Message] = []
+    touched: list[Message] = []
+    for message in messages:
+        role = message.raw.get("role")
+        new = message
+        if role == "assistant":
+            new = _rename_calls(message, allocator)
+        elif role == "toolResult":
+            new = _rename_result(message, allocator)
+        if new is not message:
+            touched.append(message)
+        out.append(new)
+    if not touched:
+        return Step(as_tuple(messages))
+    why = f"tool-call ids of {len(touched)} messages rewritten ({mode or 'openai'} form)"
+    return Step(tuple(out), (decide("repaired", why, touched, len(messages), len(out)),))
+
+
+def _rename_calls(message: Message, allocator: _Allocator) -> Message:
+    content = message.raw.get("content")
+    if not isinstance(content, list):
+        return message
+    blocks: list[Any] | None = None
+    for index, block in enumerate(content):
+        if not isinstance(block, dict) or block.get("type") not in TOOL_CALL_TYPES:
+            continue
+        raw = block.get("id")
+        if not isinstance(raw, str) or not raw:
+            continue
+        new = allocator.call(raw)
+        if new != raw:
+            blocks = blocks or list(content)
+            blocks[index] = {**block, "id": new}
+    return message if blocks is None else message.evolve(content=blocks)
+
+
+def _rename_result(message: Message, allocator: _Allocator) -> Message:
+    found = {
+        key: message.raw[key] for key in RESULT_ID_KEYS if isinstance(message.raw.get(key), str) and message.raw[key]
+    }
+    new_by_raw: dict[str, str] = {}
+    for raw in found.values():
+        if raw not in new_by_raw:
+            new_by_raw[raw] = allocator.result(raw)
+    changes = {key: new_by_raw[raw] for key, raw in found.items() if new_by_raw[raw] != raw}
+    if found and "toolCallId" not in found:
+        changes["toolCallId"] = next(iter(new_by_raw.values()))
+    return message.evolve(**changes) if changes else message
+
+
+def canonical_result_ids(messages: Sequence[Message]) -> Step:
+    """Give tool results that name their call under another key (``tool_call_id`` ...) a ``toolCallId``."""
+
+    def rule(message: Message) -> Message:
+        if message.tool_call_id:
+            return message
+        found = (message.raw.get(key) for key in RESULT_ID_KEYS)
+        call_id = next((value for value in found if isinstance(value, str) and value), None)
+        return message.evolve(toolCallId=call_id) if call_id else message
+
+    return each(messages, rule, "tool results with the id of their call under another name", roles=("toolResult",))

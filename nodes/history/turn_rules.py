@@ -1,0 +1,211 @@
+"""Turn rules of providers: alternation, no dangling calls, a user's turn first (spec/context.md 4.3, known-faults 3).
+
+Nothing a user wrote is lost here: turns of one role are joined, in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nodes.history.content import RESULT_BLOCK_TYPES, unsaid_answers
+from nodes.history.pairing import FAILED
+from nodes.history.provider_policy import TranscriptPolicy
+from nodes.history.step import Pass, Step, as_tuple, chain, decide
+from nodes.history.thinking import strip_unsigned
+from nodes.history.usage import zero_usage
+from turngraph.decisions import Origin
+from turngraph.messages import THINKING_TYPES, TOOL_CALL_TYPES, Message, text_block
+from turngraph.text import js_trim
+
+CALLS_OMITTED = "[tool calls omitted]"
+BOOTSTRAP_TEXT = "(session bootstrap)"
+INTERRUPTED_TEXT = "(interrupted)"
+_LATER_WINS = ("usage", "stopReason", "errorMessage")
+
+
+def apply_turn_rules(messages: Sequence[Message], policy: TranscriptPolicy, now_ms: float) -> Step:
+    """Bring a paired history into the turn order that the provider accepts."""
+    signed, refuses_blank = policy.preserve_signatures, policy.full_clean_up or policy.alternates
+    passes: list[Pass] = [
+        drop_dangling,
+        lambda m: unsaid_answers(m, blank_text_refused=refuses_blank, keep_thinking=signed),
+    ]
+    if signed:
+        passes.insert(0, lambda m: strip_unsigned(m, latest_too=True))
+    if policy.alternates:
+        passes.append(merge_assistants)
+        passes.append(merge_users)
+    if policy.results_before_user:
+        passes.append(lambda m: answer_results(m, now_ms))
+    if policy.google_ordering or policy.alternates:
+        passes.append(lambda m: open_with_user(m, now_ms))
+    return chain(messages, *passes)
+
+
+def merge_assistants(messages: Sequence[Message]) -> Step:
+    """Join assistant messages in a row: fields of the first, usage and outcome of the last that has them."""
+
+    def join(run: Sequence[Message]) -> Message:
+        outcome = {key: m.raw[key] for m in run[1:] for key in _LATER_WINS if m.raw.get(key) is not None}
+        return run[0].evolve(content=[block for m in run for block in _blocks(m)], **outcome)
+
+    return _merge(messages, "assistant", join)
+
+
+def merge_users(messages: Sequence[Message]) -> Step:
+    """Join user messages in a row: all their blocks in order, other fields of the last."""
+
+    def join(run: Sequence[Message]) -> Message:
+        fields: dict[str, Any] = {}
+        for message in run:
+            fields |= {key: value for key, value in message.raw.items() if value is not None}
+        return run[0].evolve(**fields | {"content": [block for m in run for block in _blocks(m)]})
+
+    return _merge(messages, "user", join)
+
+
+def _merge(messages: Sequence[Message], role: str, join: Any) -> Step:
+    out: list[Message] = []
+    touched: list[Message] = []
+    run: list[Message] = []
+    merged = 0
+    for message in (*messages, None):
+        if message is not None and message.raw.get("role") == role:
+            run.append(message)
+            continue
+        if len(run) > 1:
+            touched.extend(run)
+            merged += len(run) - 1
+            run = [join(run)]
+        out.extend(run)
+        run = []
+        if message is not None:
+            out.append(message)
+    if not touched:
+        return Step(as_tuple(messages))
+    why = f"{merged} {role} messages joined to the one before: the provider wants alternating turns"
+    return Step(tuple(out), (decide("repaired", why, touched, len(messages), len(out)),))
+
+
+def _blocks(message: Message) -> list[Any]:
+    content = message.raw.get("content")
+    if isinstance(content, str):
+        return [text_block(content)] if content else []
+    return content if isinstance(content, list) else []
+
+
+def drop_dangling(messages: Sequence[Message]) -> Step:
+    """Drop calls that no result answers before the next assistant message.
+
+    A turn with thinking keeps all its calls or none, since its signature covers them. The calls of the newest
+    message stay (their results are still to come), unless it failed.
+    """
+    out: list[Message] = []
+    touched: list[Message] = []
+    gone: set[str] = set()
+    for index, message in enumerate(messages):
+        role = message.raw.get("role")
+        if role == "toolResult" and gone and message.tool_call_id in gone:
+            touched.append(message)
+            continue
+        new = message
+        if role == "assistant":
+            new, gone = _without_dangling(message, messages, index)
+            if new is not message:
+                touched.append(message)
+        out.append(new)
+    if not touched:
+        return Step(as_tuple(messages))
+    why = f"{len(touched)} messages around calls that were never answered"
+    return Step(tuple(out), (decide("repaired", why, touched, len(messages), len(out)),))
+
+
+def _without_dangling(message: Message, messages: Sequence[Message], index: int) -> tuple[Message, set[str]]:
+    content = message.raw.get("content")
+    if not isinstance(content, list):
+        return message, set()
+    calls = _call_ids(content)
+    failed = message.raw.get("stopReason") in FAILED
+    if not calls or (index == len(messages) - 1 and not failed):
+        return message, set()
+    answered = _answers_behind(messages, index)
+    open_calls = set(calls) - answered
+    if not open_calls:
+        return message, set()
+    if any(isinstance(block, dict) and block.get("type") in THINKING_TYPES for block in content):
+        open_calls = set(calls)
+    kept = [block for block in content if _call_id(block) not in open_calls]
+    if not kept and not failed:
+        kept = [text_block(CALLS_OMITTED)]
+    return message.evolve(content=kept), open_calls
+
+
+def _call_ids(content: Sequence[Any]) -> list[str]:
+    return [call_id for block in content if (call_id := _call_id(block)) is not None]
+
+
+def _call_id(block: Any) -> str | None:
+    if not isinstance(block, dict) or block.get("type") not in TOOL_CALL_TYPES:
+        return None
+    return block["id"] if isinstance(block.get("id"), str) else ""
+
+
+def _answers_behind(messages: Sequence[Message], index: int) -> set[str]:
+    answered: set[str] = set()
+    for position in range(index + 1, len(messages)):
+        raw: Mapping[str, Any] = messages[position].raw
+        role = raw.get("role")
+        if role == "assistant":
+            break
+        if role == "toolResult":
+            answered.add(messages[position].tool_call_id)
+        elif role == "user" and isinstance(raw.get("content"), list):
+            for block in raw["content"]:
+                if isinstance(block, dict) and block.get("type") in RESULT_BLOCK_TYPES:
+                    answered |= {block[key] for key in ("toolUseId", "tool_use_id", "toolCallId") if block.get(key)}
+    return answered
+
+
+def answer_results(messages: Sequence[Message], now_ms: float) -> Step:
+    """Put a short answer between a tool result and a user message: Mistral refuses the one right after the other."""
+    out: list[Message] = []
+    interrupted: list[Message] = []
+    previous = None
+    for message in messages:
+        role = message.raw.get("role")
+        if role == "user" and previous == "toolResult":
+            interrupted.append(message)
+            out.append(_interrupted(now_ms))
+        out.append(message)
+        previous = role
+    if not interrupted:
+        return Step(as_tuple(messages))
+    why = f"{len(interrupted)} short answers put between a tool result and the user's next message"
+    return Step(tuple(out), (decide("repaired", why, interrupted, len(messages), len(out)),))
+
+
+def _interrupted(now_ms: float) -> Message:
+    raw = {
+        "role": "assistant",
+        "content": [text_block(INTERRUPTED_TEXT)],
+        "stopReason": "stop",
+        "usage": zero_usage(),
+        "timestamp": now_ms,
+    }
+    return Message(raw, Origin("synthetic", name="interrupted"), derived=True)
+
+
+def open_with_user(messages: Sequence[Message], now_ms: float) -> Step:
+    """Put a user turn in front of a history that begins with the assistant's."""
+    if not messages or messages[0].raw.get("role") != "assistant":
+        return Step(as_tuple(messages))
+    raw = {"role": "user", "content": BOOTSTRAP_TEXT, "timestamp": now_ms}
+    first = Message(raw, Origin("synthetic", name="session bootstrap"), derived=True)
+    why = "history begins with an answer; a user turn was put in front"
+    return Step((first, *messages), (decide("repaired", why, messages[:1], len(messages), len(messages) + 1),))
+
+
+def is_bootstrapped(messages: Sequence[Message]) -> bool:
+    """Whether a history already opens with the turn of :func:`open_with_user`."""
+    return bool(messages) and messages[0].raw.get("role") == "user" and js_trim(messages[0].text) == BOOTSTRAP_TEXT

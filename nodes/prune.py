@@ -1,0 +1,423 @@
+"""prune: shorten old tool output once the provider's prompt cache has expired anyway.
+
+What was shortened once stays shortened with the same bytes: each change is a *projection* that is recorded in the
+transcript and replayed before every request, so the pruned prefix can be cached again.
+Source: spec/context.md section 6, known-faults 4.4 to 4.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from nodes.history.sizes import prune_chars
+from nodes.history.step import Step, as_tuple
+from nodes.state import TurnContext, TurnState
+from turngraph.clock import to_ms
+from turngraph.decisions import Decision
+from turngraph.messages import Message, block_text, entry_ids, text_block
+from turngraph.name_patterns import is_allowed
+from turngraph.text import weighted_chars
+from turngraph.truncation import head_and_tail
+
+if TYPE_CHECKING:
+    from langgraph.runtime import Runtime
+
+    from stores.transcripts import Transcript
+    from turngraph.config import AgentSettings
+
+NODE = "prune"
+TOUCH_TYPE = "openclaw.cache-ttl"
+PROJECTION_TYPE = "turngraph.projection"
+IMAGE_REMOVED = "[image removed during context pruning]"
+CLEARED = "[Old tool result content cleared]"
+CHARS_PER_TOKEN = 4
+_ELIGIBLE = frozenset({"anthropic", "anthropic-vertex", "amazon-bedrock", "google", "zai", "moonshot"})
+_ROUTED = {
+    "openrouter": ("anthropic/", "moonshot/", "moonshotai/", "zai/", "z-ai/", "google/"),
+    "kilocode": ("anthropic/",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PruneRules:
+    """Settings of pruning (spec/context.md 6.1); sizes in weighted characters, the kept ends in code points."""
+
+    ttl: timedelta = timedelta(minutes=5)
+    pressure_ratio: float | None = None
+    keep_last_assistants: int = 3
+    soft_trim_ratio: float = 0.3
+    hard_clear_ratio: float = 0.5
+    min_prunable_tool_chars: int = 50_000
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    trim_max_chars: int = 4_000
+    trim_head_chars: int = 1_500
+    trim_tail_chars: int = 1_500
+    clears: bool = True
+    placeholder: str = CLEARED
+
+
+def prune_rules(settings: AgentSettings) -> PruneRules | None:
+    """Read the rules from the settings; ``None`` when pruning is off."""
+    pruning = settings.context_pruning
+    if pruning.mode == "off":
+        return None
+    return PruneRules(
+        ttl=pruning.ttl,
+        pressure_ratio=pruning.pressure_ratio,
+        keep_last_assistants=pruning.keep_last_assistants,
+        soft_trim_ratio=pruning.soft_trim_ratio,
+        hard_clear_ratio=pruning.hard_clear_ratio,
+        min_prunable_tool_chars=pruning.min_prunable_tool_chars,
+        allow=tuple(pruning.tools.allow or ()),
+        deny=tuple(pruning.tools.deny or ()),
+        trim_max_chars=pruning.soft_trim.max_chars,
+        trim_head_chars=pruning.soft_trim.head_chars,
+        trim_tail_chars=pruning.soft_trim.tail_chars,
+        clears=pruning.hard_clear.enabled,
+        placeholder=pruning.hard_clear.placeholder,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """How one tool result is shown from now on.
+
+    Attributes:
+        tool_call_id, timestamp_ms: which result; ids alone are reused by some models.
+        text: what stands in its place.
+    """
+
+    tool_call_id: str
+    timestamp_ms: float | None
+    text: str
+
+    @property
+    def key(self) -> tuple[str, float | None]:
+        return self.tool_call_id, self.timestamp_ms
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the data of its ``turngraph.projection`` entry."""
+        return {"toolCallId": self.tool_call_id, "timestamp": self.timestamp_ms, "text": self.text}
+
+
+Projections = Mapping[tuple[str, float | None], Projection]
+
+
+def read_projections(entries: Iterable[Any]) -> dict[tuple[str, float | None], Projection]:
+    """Collect projections from the data of ``turngraph.projection`` entries, oldest first; the last one wins.
+
+    An entry may hold one or a list under ``results``; what cannot be read is left out.
+    """
+    found: dict[tuple[str, float | None], Projection] = {}
+    for data in entries:
+        items = data.get("results", [data]) if isinstance(data, Mapping) else ()
+        for item in items if isinstance(items, list) else ():
+            if not isinstance(item, Mapping) or not isinstance(item.get("text"), str):
+                continue
+            at = item.get("timestamp")
+            projection = Projection(
+                str(item.get("toolCallId", "")),
+                at if isinstance(at, (int, float)) and not isinstance(at, bool) else None,
+                item["text"],
+            )
+            found[projection.key] = projection
+    return found
+
+
+def replay_projections(messages: Sequence[Message], projections: Projections) -> Step:
+    """Show every tool result as it was projected before, byte for byte."""
+    if not projections:
+        return Step(as_tuple(messages))
+    out: list[Message] = []
+    shown: list[Message] = []
+    for message in messages:
+        if message.raw.get("role") == "toolResult":
+            projection = projections.get((message.tool_call_id, message.timestamp_ms))
+            if projection is not None and message.raw.get("content") != [text_block(projection.text)]:
+                shown.append(message)
+                message = message.evolve(content=[text_block(projection.text)])
+        out.append(message)
+    if not shown:
+        return Step(as_tuple(messages))
+    why = f"{len(shown)} tool results shown as they were shortened before, so that the cached prefix holds"
+    return Step(tuple(out), (Decision(NODE, "trimmed", why, entry_ids(shown)),))
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """The working set with old tool output shortened, and the projections to record for it."""
+
+    messages: tuple[Message, ...]
+    projections: tuple[Projection, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.projections)
+
+
+def prune_results(messages: Sequence[Message], window_tokens: int, rules: PruneRules) -> Pruned:
+    """Trim old tool results, and clear them when that is not enough.
+
+    Nothing before the first user message and nothing from the last ``keep_last_assistants`` answers on is touched,
+    nor is any user or assistant text. Linear in the number of messages.
+
+    Args:
+        messages: the working set, oldest first.
+        window_tokens: context window; 0 or less prunes nothing.
+        rules: settings.
+
+    Source: spec/context.md 6.3.
+    """
+    unchanged = Pruned(as_tuple(messages))
+    first, end = _prunable_range(messages, rules.keep_last_assistants)
+    window = window_tokens * CHARS_PER_TOKEN
+    if window <= 0 or first >= end:
+        return unchanged
+    before = sum(map(prune_chars, messages))
+    if before / window < rules.soft_trim_ratio:
+        return unchanged
+    old = [index for index in range(first, end) if _is_prunable(messages[index], rules)]
+    out = list(messages)
+    left = before
+    trimmed: set[int] = set()
+    for index in old:
+        shorter = _trimmed(messages[index], rules)
+        if shorter is not messages[index]:
+            left += prune_chars(shorter) - prune_chars(messages[index])
+            out[index] = shorter
+            trimmed.add(index)
+    after_trim = left
+    cleared = _clear(out, old, left, window, rules)
+    left -= sum(prune_chars(out[index]) - prune_chars(new) for index, new in cleared.items())
+    for index, new in cleared.items():
+        out[index] = new
+    changed = sorted(trimmed | cleared.keys())
+    if not changed:
+        return unchanged
+    projections = tuple(_projection(messages[index], out[index]) for index in changed)
+    decisions = (
+        *_decision("trimmed", _at(messages, trimmed), before, after_trim, window, rules.soft_trim_ratio),
+        *_decision("cleared", _at(messages, cleared), after_trim, left, window, rules.hard_clear_ratio),
+    )
+    return Pruned(tuple(out), projections, decisions)
+
+
+def _prunable_range(messages: Sequence[Message], keep_last: int) -> tuple[int, int]:
+    first = next((i for i, m in enumerate(messages) if m.raw.get("role") == "user"), len(messages))
+    if keep_last <= 0:
+        return first, len(messages)
+    seen = 0
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index].raw.get("role") == "assistant":
+            seen += 1
+            if seen == keep_last:
+                return first, index
+    return first, 0
+
+
+def _is_prunable(message: Message, rules: PruneRules) -> bool:
+    return message.raw.get("role") == "toolResult" and is_allowed(message.tool_name, rules.allow, rules.deny)
+
+
+def _trimmed(message: Message, rules: PruneRules) -> Message:
+    parts: list[str] = []
+    has_images = False
+    for block in message.blocks:
+        if block.get("type") == "image":
+            has_images = True
+            parts.append(IMAGE_REMOVED)
+        elif block.get("type") == "text":
+            parts.append(block_text(block))
+    joined = "\n".join(parts)
+    short = weighted_chars(joined) <= rules.trim_max_chars
+    if short or rules.trim_head_chars + rules.trim_tail_chars >= len(joined):
+        if not has_images or (len(parts) == 1 and not joined):
+            return message
+        return message.evolve(content=[text_block(joined)])
+    head, tail = head_and_tail(joined, rules.trim_head_chars, rules.trim_tail_chars)
+    note = (
+        f"[Tool result trimmed: kept first {rules.trim_head_chars} chars and last {rules.trim_tail_chars} chars "
+        f"of {len(joined)} chars.]"
+    )
+    text = f"{head}\n...\n{tail}\n\n{note}"
+    if not has_images and len(text) >= len(joined):
+        return message
+    return message.evolve(content=[text_block(text)])
+
+
+def _clear(
+    messages: Sequence[Message], old: Sequence[int], total_chars: int, window: int, rules: PruneRules
+) -> dict[int, Message]:
+    cleared: dict[int, Message] = {}
+    if not rules.clears or total_chars / window < rules.hard_clear_ratio:
+        return cleared
+    if sum(prune_chars(messages[index]) for index in old) < rules.min_prunable_tool_chars:
+        return cleared
+    left = total_chars
+    for index in old:
+        if left / window < rules.hard_clear_ratio:
+            break
+        new = messages[index].evolve(content=[text_block(rules.placeholder)])
+        saved = prune_chars(messages[index]) - prune_chars(new)
+        if saved <= 0:
+            continue
+        left -= saved
+        cleared[index] = new
+    return cleared
+
+
+def _at(messages: Sequence[Message], indices: Iterable[int]) -> list[Message]:
+    return [messages[index] for index in sorted(indices)]
+
+
+def _projection(original: Message, shown: Message) -> Projection:
+    return Projection(original.tool_call_id, original.timestamp_ms, shown.text)
+
+
+def _decision(
+    what: Any, touched: Sequence[Message], before: int, after: int, window: int, ratio: float
+) -> tuple[Decision, ...]:
+    if not touched:
+        return ()
+    why = f"context at {before / window:.2f} of the window (from {ratio:g} on): {len(touched)} old tool results {what}"
+    return (Decision(NODE, what, why, entry_ids(touched), chars_before=before, chars_after=after),)
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Whether pruning may run now, and why."""
+
+    open: bool
+    why: str
+
+
+def is_eligible(provider: str, model_id: str) -> bool:
+    """Whether the provider keeps a prompt cache of the kind that pruning waits for."""
+    name, model = provider.lower(), model_id.lower()
+    return name in _ELIGIBLE or model.startswith(_ROUTED.get(name, ("\0",)))
+
+
+def prune_gate(
+    *,
+    now_ms: float,
+    last_touch_ms: float | None,
+    rules: PruneRules,
+    eligible: bool = True,
+    filled_ratio: float = 0.0,
+) -> Gate:
+    """Decide whether pruning may run: the cache has expired, or the prompt fills too much of the window.
+
+    A touch that was never recorded counts as expired; a TTL of 0 never expires.
+    """
+    if not eligible:
+        return Gate(False, "the provider keeps no prompt cache of this kind (see contextPruning.eligible)")
+    pressure = rules.pressure_ratio
+    if pressure is not None and filled_ratio > pressure:
+        return Gate(True, f"prompt fills {filled_ratio:.2f} of the window, pressureRatio {pressure:g}")
+    ttl_ms = rules.ttl / timedelta(milliseconds=1)
+    if ttl_ms <= 0:
+        return Gate(False, "ttl 0: pruning never runs by time")
+    if last_touch_ms is None:
+        return Gate(True, "no touch of the cache recorded: taken for expired")
+    age_ms = now_ms - last_touch_ms
+    if age_ms < ttl_ms:
+        return Gate(False, f"TTL not reached: last touch {age_ms / 1000:.0f} s ago, ttl {ttl_ms / 1000:.0f} s")
+    return Gate(True, f"cache expired: last touch {age_ms / 1000:.0f} s ago, ttl {ttl_ms / 1000:.0f} s")
+
+
+def touch_data(now_ms: float, provider: str, model_id: str) -> dict[str, Any]:
+    """Return the data of a cache-touch entry, written at the end of a turn."""
+    return {"timestamp": now_ms, "provider": provider, "modelId": model_id}
+
+
+def read_touch(data: Any, provider: str, model_id: str) -> float | None:
+    """Return the time of a recorded touch, ``None`` when it belongs to another provider or model."""
+    if not isinstance(data, Mapping):
+        return None
+    at = data.get("timestamp")
+    if not isinstance(at, (int, float)) or isinstance(at, bool):
+        return None
+    named = (data.get("provider") or provider, data.get("modelId") or model_id)
+    return at if named == (provider, model_id) else None
+
+
+@dataclass(frozen=True, slots=True)
+class PruneState:
+    """What pruning knows at the start of a turn: recorded projections and the last touch of the cache."""
+
+    projections: Projections
+    last_touch_ms: float | None = None
+
+    def after(self, pruned: Pruned, now_ms: float) -> PruneState:
+        """Return the state after a prune: its projections hold from now on, and the cache counts as touched."""
+        if not pruned.changed:
+            return self
+        added = {projection.key: projection for projection in pruned.projections}
+        return replace(self, projections={**self.projections, **added}, last_touch_ms=now_ms)
+
+
+def prune_request(
+    messages: Sequence[Message],
+    state: PruneState,
+    rules: PruneRules | None,
+    *,
+    window_tokens: int,
+    now_ms: float,
+    eligible: bool = True,
+) -> Pruned:
+    """Replay what was shortened before, then prune further when the gate is open."""
+    replayed = replay_projections(messages, state.projections)
+    if rules is None:
+        return Pruned(replayed.messages, (), replayed.decisions)
+    filled = 0.0
+    if rules.pressure_ratio is not None and window_tokens > 0:
+        filled = sum(map(prune_chars, replayed.messages)) / (window_tokens * CHARS_PER_TOKEN)
+    gate = prune_gate(
+        now_ms=now_ms, last_touch_ms=state.last_touch_ms, rules=rules, eligible=eligible, filled_ratio=filled
+    )
+    if not gate.open:
+        return Pruned(replayed.messages, (), (*replayed.decisions, Decision(NODE, "skipped", gate.why)))
+    pruned = prune_results(replayed.messages, window_tokens, rules)
+    outcome = pruned.decisions or (Decision(NODE, "kept", f"{gate.why}; nothing old enough is large enough"),)
+    return Pruned(pruned.messages, pruned.projections, (*replayed.decisions, *outcome))
+
+
+async def prune(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, Any]:
+    """LangGraph node around :func:`prune_request`; what it shortens is recorded in the transcript."""
+    context = runtime.context
+    facts = context.model.facts
+    settings = context.settings
+    now_ms = to_ms(context.clock.now())
+    pruned = prune_request(
+        state["messages"],
+        load_prune_state(context.opened, facts.provider, facts.model_id),
+        prune_rules(settings),
+        window_tokens=context.window_tokens,
+        now_ms=now_ms,
+        eligible=settings.context_pruning.eligible == "always" or is_eligible(facts.provider, facts.model_id),
+    )
+    if pruned.projections:
+        record_projections(context.opened, pruned.projections)
+    return {"messages": pruned.messages, "decisions": pruned.decisions}
+
+
+def load_prune_state(transcript: Transcript, provider: str, model_id: str) -> PruneState:
+    """Read the recorded projections and the last touch of the cache.
+
+    A projection is recorded after its result, so all that visible results need lie in what was read of the file.
+    """
+    touch = transcript.newest_custom(TOUCH_TYPE)
+    recorded = (e.raw.get("data") for e in transcript.entries() if e.raw.get("customType") == PROJECTION_TYPE)
+    touched_ms = read_touch(touch.raw.get("data"), provider, model_id) if touch else None
+    return PruneState(read_projections(recorded), touched_ms)
+
+
+def record_projections(transcript: Transcript, projections: Sequence[Projection]) -> None:
+    """Append new projections as one ``turngraph.projection`` entry."""
+    data = {"results": [projection.to_data() for projection in projections]}
+    transcript.append_custom(PROJECTION_TYPE, data)

@@ -1,0 +1,193 @@
+"""sanitize: repair the working set so that its provider accepts it; the transcript stays as it is.
+
+Order (known-faults 3): repair, limit, repair again, turn rules. :func:`repair_history` is the first step,
+``limit_history`` does the rest; :func:`prepare_request` runs both on what is about to be sent, since a turn adds
+messages of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nodes.history.content import (
+    annotate_inter_session,
+    assistant_blanks,
+    blank_text,
+    canonical_content,
+    known_blocks,
+    lift_result_blocks,
+    silent_answers,
+    strip_details,
+)
+from nodes.history.images import MAX_DIMENSION_PX, prune_processed, sound_images
+from nodes.history.pairing import pair_results
+from nodes.history.provider_policy import TranscriptPolicy, resolve_policy
+from nodes.history.step import Pass, Step, chain
+from nodes.history.thinking import (
+    drop_lone_reasoning,
+    drop_reasoning,
+    drop_thinking,
+    foreign_signatures,
+    strip_unsigned,
+    unpair_calls,
+)
+from nodes.history.to_model import to_model
+from nodes.history.tool_ids import canonical_result_ids, rename_ids
+from nodes.history.tool_inputs import canonical_calls, clean_tool_calls, resolve_call_names
+from nodes.history.turn_rules import apply_turn_rules
+from nodes.history.usage import ensure_usage, strip_stale_usage
+from nodes.state import TurnContext, TurnState
+from turngraph.clock import to_ms
+from turngraph.decisions import Decision
+from turngraph.messages import Message
+
+if TYPE_CHECKING:
+    from langgraph.runtime import Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class Sanitized:
+    """A history that the provider accepts (the same tuple when nothing changed) and what was repaired."""
+
+    messages: tuple[Message, ...]
+    decisions: tuple[Decision, ...] = ()
+
+
+def repair_history(
+    messages: Sequence[Message],
+    policy: TranscriptPolicy,
+    now_ms: float,
+    allowed_tools: Collection[str] | None = None,
+    max_image_px: int = MAX_DIMENSION_PX,
+) -> Step:
+    """Repair a history message by message and pair calls with results; turns are not joined yet.
+
+    Args:
+        messages: the working set, oldest first.
+        policy: what the provider requires.
+        now_ms: timestamp of messages that are made up.
+        allowed_tools: names of the tools of this run; ``None`` allows all.
+        max_image_px: longest side of an image.
+
+    Source: spec/context.md 4.2; ids are rewritten after pairing, which needs the ids as the model wrote them.
+    """
+    return chain(
+        messages,
+        annotate_inter_session,
+        canonical_content,
+        lift_result_blocks,
+        known_blocks,
+        blank_text,
+        silent_answers,
+        lambda m: sound_images(m, max_image_px),
+        lambda m: _clean_answers(m, policy),
+        lambda m: _drop_thoughts(m, policy),
+        lambda m: clean_tool_calls(m, allowed_tools).step,
+        canonical_result_ids,
+        lambda m: pair_results(m, now_ms).step(len(m)),
+        lambda m: _rewrite_ids(m, policy),
+        strip_details,
+        strip_stale_usage,
+        ensure_usage,
+        lambda m: _pair_reasoning(m, policy),
+    )
+
+
+def _clean_answers(messages: tuple[Message, ...], policy: TranscriptPolicy) -> Step:
+    if not policy.full_clean_up:
+        return Step(messages)
+    if policy.preserve_signatures:
+        return assistant_blanks(messages, keep_beside_thinking=not policy.drop_thinking)
+    return chain(
+        messages,
+        lambda m: foreign_signatures(m, base64_only=policy.clean_thought_signatures),
+        lambda m: assistant_blanks(m, keep_beside_thinking=False),
+    )
+
+
+def _drop_thoughts(messages: tuple[Message, ...], policy: TranscriptPolicy) -> Step:
+    passes: list[Pass] = []
+    if policy.preserve_signatures:
+        passes.append(strip_unsigned)
+    if policy.drop_thinking:
+        passes.append(drop_thinking)
+    if policy.drop_reasoning:
+        passes.append(drop_reasoning)
+    return chain(messages, *passes)
+
+
+def _rewrite_ids(messages: tuple[Message, ...], policy: TranscriptPolicy) -> Step:
+    return rename_ids(messages, policy.id_mode, keep_kimi=policy.keep_kimi_ids)
+
+
+def _pair_reasoning(messages: tuple[Message, ...], policy: TranscriptPolicy) -> Step:
+    return chain(messages, drop_lone_reasoning, unpair_calls) if policy.responses else Step(messages)
+
+
+def sanitize_history(
+    messages: Sequence[Message],
+    policy: TranscriptPolicy,
+    now_ms: float,
+    allowed_tools: Collection[str] | None = None,
+) -> Sanitized:
+    """Repair a history and apply the provider's turn rules; doing it twice changes nothing more."""
+    step = chain(
+        messages,
+        lambda m: repair_history(m, policy, now_ms, allowed_tools),
+        lambda m: apply_turn_rules(m, policy, now_ms),
+    )
+    return Sanitized(step.messages, step.decisions)
+
+
+def prepare_request(
+    messages: Sequence[Message],
+    policy: TranscriptPolicy,
+    now_ms: float,
+    allowed_tools: Collection[str] | None = None,
+) -> Sanitized:
+    """Make the outgoing copy of a working set: model roles only, and acceptable whatever the turn has added.
+
+    The working set itself keeps its roles and origins. Runs before every model call.
+
+    Source: spec/context.md 4.3 (request boundary) and 4.4.
+    """
+    step = chain(
+        to_model(messages),
+        lambda m: repair_history(m, policy, now_ms),
+        prune_processed,
+        lambda m: resolve_call_names(m, allowed_tools or ()).step,
+        canonical_calls,
+        lambda m: pair_results(m, now_ms).step(len(m)),
+        lambda m: apply_turn_rules(m, policy, now_ms),
+    )
+    return Sanitized(step.messages, step.decisions)
+
+
+def model_snapshot(
+    last: Mapping[str, Any] | None, provider: str | None, api: str | None, model_id: str | None, now_ms: float
+) -> dict[str, Any] | None:
+    """Return the data of a new ``model-snapshot`` entry, ``None`` when the recorded model is the same.
+
+    Source: spec/context.md 4.2 step 11.
+    """
+    current = {"provider": provider, "modelApi": api, "modelId": model_id}
+    if not any(current.values()):
+        return None
+    if last is not None and all((last.get(key) or "") == (value or "") for key, value in current.items()):
+        return None
+    return {"timestamp": now_ms, **current}
+
+
+async def sanitize(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, Any]:
+    """LangGraph node around :func:`repair_history`."""
+    context = runtime.context
+    facts = context.model.facts
+    repaired = repair_history(
+        state["messages"],
+        resolve_policy(facts.provider, facts.api, facts.model_id),
+        to_ms(context.clock.now()),
+        frozenset(tool.spec.name for tool in context.tools),
+    )
+    return {"messages": repaired.messages, "decisions": repaired.decisions}
