@@ -10,7 +10,7 @@ Tree = dict[str, Any]
 KeyPath = tuple[str | int, ...]
 
 _PLAIN_KEY = re.compile(r"[^.\[\]\"'\s]+")
-_PART = re.compile(r"""\.?(?:(?P<plain>[^.\[\]"'\s]+)|\[(?P<quote>["'])(?P<quoted>.*?)(?P=quote)\])""")
+_PART = re.compile(r"""\.?(?:(?P<plain>[^.\[\]"'\s]+)|\[(?P<quote>["'])(?P<quoted>.*?)(?P=quote)\])""", re.DOTALL)
 
 
 def path_text(path: Sequence[str | int]) -> str:
