@@ -116,26 +116,30 @@ def addition(existing: str, payload: str) -> str:
     """Return what to append so that ``payload`` stands in the file and nothing stands there twice.
 
     A payload that begins with what the file holds adds only the rest, one that the file already ends with adds
-    nothing. The addition starts on a line of its own. Blanks at line ends do not count.
+    nothing. Blank lines and blanks at line ends do not count. The addition starts on a line of its own.
 
     >>> addition("# Day\\n- a\\n", "# Day\\n- a\\n- b\\n")
     '- b\\n'
     >>> addition("- a", "- b")
     '\\n- b'
     """
-    held, lines = _bare_lines(existing), _bare_lines(payload)
-    if not lines or held[-len(lines) :] == lines:
+    held, added = _written_lines(existing), _written_lines(payload)
+    if not added or held[-len(added) :] == added:
         return ""
     ends_open = bool(existing) and not existing.endswith("\n")
-    if held and lines[: len(held)] == held:
-        blank_start = len(payload.splitlines()) - len(payload.lstrip().splitlines())
-        rest = payload.splitlines(keepends=True)[blank_start + len(held) :]
-        return "\n" * ends_open + "".join(rest)
+    if held and added[: len(held)] == held:
+        return "\n" * ends_open + _after_written_lines(payload, len(held))
     return "\n" + payload if ends_open and not payload.startswith("\n") else payload
 
 
-def _bare_lines(text: str) -> list[str]:
-    return [line.rstrip() for line in text.strip().splitlines()]
+def _written_lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.splitlines() if line.strip()]
+
+
+def _after_written_lines(text: str, count: int) -> str:
+    lines = text.splitlines(keepends=True)
+    written = [index for index, line in enumerate(lines) if line.strip()]
+    return "".join(lines[written[count - 1] + 1 :])
 
 
 def _append_new(target: Place, payload: str) -> int:
