@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-
 from stores.traces import write_run
+
 from turngraph.clock import SystemClock
 from turngraph.config import AgentSettings
 from turngraph.replay.driver import ReplayedTurn, replay_session
