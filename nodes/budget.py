@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nodes.compaction.refresh import refresh_text
-from nodes.compaction.settings import Limits, flush_threshold_tokens, limits_for
+from nodes.compaction.settings import Limits, effective_settings, flush_threshold_tokens
 from nodes.compaction.usage import context_size
 from nodes.guard_tools import check_route, reducible_chars
 from nodes.overflow import MAX_OVERFLOWS
@@ -60,7 +60,7 @@ async def budget(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, A
         return update | {"route": "compact due", "why": "/compact"}
     attempts = state.get("attempts", Attempts())
     weight = weigh(state, refreshed, context)
-    limits = limits_for(context.settings, context.window_tokens)
+    limits = effective_settings(context.settings.compaction, context.window_tokens)
     caps = live_limits(context.window_tokens, context.settings.context_limits.tool_result_max_chars)
     check = check_route(
         weight.tokens, limits.window_tokens, limits.reserve_tokens, reducible_chars(state["messages"], caps)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from nodes.compaction.preparation import NotPrepared, prepare_compaction
-from nodes.compaction.settings import Limits, limits_for
+from nodes.compaction.settings import Limits, effective_settings
 from nodes.compaction.staging import tool_groups
 from nodes.events import emit
 from nodes.flush_prompts import FlushPrompts, flush_prompts
@@ -94,7 +94,7 @@ async def run_flush(state: TurnState, context: TurnContext) -> Flushed:
     flush = settings.compaction.memory_flush
     prompts = flush_prompts(flush.prompt, flush.system_prompt, context.clock.now(), settings.zone)
     model = context.flush_model or context.model
-    limits = limits_for(settings, context.window_tokens)
+    limits = effective_settings(settings.compaction, context.window_tokens)
     if model.facts.provider == OFFLINE or (not context.live and context.flush_model is None):
         return await _without_model(prompts, limits, context)
     copied = newest_that_fit(state["messages"], limits.threshold_tokens - PROMPT_ROOM_TOKENS, context.counter)

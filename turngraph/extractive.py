@@ -148,7 +148,8 @@ def extractive_facts(messages: Sequence[Message]) -> str:
 
 
 def _asks(messages: Sequence[Message], labels: dict[str, str], earlier: dict[str, None]) -> str:
-    asks = _Lines(MAX_LINES, dict(earlier))
+    stale = tuple(words[key] for words in _LABELS.values() for key in ("request", "answer"))
+    asks = _Lines(MAX_LINES, {line: None for line in earlier if not line.startswith(stale)})
     spoken = [message for message in messages if message.role in ("user", "assistant") and _spoken(message)]
     for message in spoken[-8:]:
         for sentence in _sentences(message):

@@ -16,14 +16,13 @@ from nodes.compaction.ask import Summariser
 from nodes.compaction.instructions import custom_focus
 from nodes.compaction.preparation import NotPrepared, Preparation, prepare_compaction
 from nodes.compaction.refresh import summary_rules
-from nodes.compaction.settings import limits_for
+from nodes.compaction.settings import effective_settings
 from nodes.compaction.summary import Summary, SummaryPolicy, extracted_summary, model_summary, plain_summary
 from nodes.state import SessionFacts, TurnContext
 from stores.transcript_entries import Entry
 from stores.workspace import read_bootstrap_file
 from turngraph.decisions import Decision
 from turngraph.errors import ModelError
-from turngraph.hook_results import HookContext
 from turngraph.messages import Message, entry_ids
 from turngraph.models.model import Model
 from turngraph.tokens import total
@@ -100,17 +99,16 @@ async def run_compaction(
     settings = context.settings.compaction
     if settings.mode == "off":
         return _refused("compaction.mode is off", trigger)
-    limits = limits_for(context.settings, context.window_tokens).tighter(halvings)
+    limits = effective_settings(context.settings.compaction, context.window_tokens).tighter(halvings)
     plan = prepare_compaction(context.opened.branch(), limits, context.counter)
     if isinstance(plan, NotPrepared):
         return _refused(plan.reason, trigger)
-    hook_context = HookContext(context.agent_id, session.key, session.session_id, workspace=context.workspace)
     messages = (*plan.all_folded, *plan.kept)
     decisions: list[Decision] = []
     if not dry_run:
         decisions += await context.hooks.observe(
             "before_compaction",
-            hook_context,
+            context.hook_context,
             message_count=len(messages),
             messages=messages,
             session_file=context.opened.path,
@@ -141,7 +139,7 @@ async def run_compaction(
         tokens_before=plan.tokens_before,
         tokens_after=tokens_after,
     )
-    return made if dry_run else await _store(context, session, made, summariser, trigger, hook_context)
+    return made if dry_run else await _store(context, session, made, summariser, trigger)
 
 
 async def _summary(context: TurnContext, plan: Preparation, policy: SummaryPolicy, summariser: Summariser) -> Summary:
@@ -174,7 +172,7 @@ def _policy(context: TurnContext, summariser: Summariser, focus: str | None) -> 
     agents_md = read_bootstrap_file(context.workspace, "AGENTS.md")
     text = None if agents_md.missing or agents_md.fault else agents_md.content
     return SummaryPolicy(
-        limits=limits_for(context.settings, context.window_tokens),
+        limits=effective_settings(context.settings.compaction, context.window_tokens),
         summariser_window_tokens=summariser.window_tokens if summariser.models else context.window_tokens,
         checked=settings.quality_guard.enabled,
         retries=settings.quality_guard.max_retries,
@@ -192,7 +190,6 @@ async def _store(
     made: Outcome,
     summariser: Summariser,
     trigger: Trigger,
-    hook_context: HookContext,
 ) -> Outcome:
     plan, summary, tokens_after = made.plan, made.summary, made.tokens_after
     assert plan is not None and summary is not None and tokens_after is not None
@@ -219,7 +216,7 @@ async def _store(
     decisions = list(made.decisions)
     decisions += await context.hooks.observe(
         "after_compaction",
-        hook_context,
+        context.hook_context,
         message_count=len(plan.kept) + 1,
         compacted_count=count,
         tokens=tokens_after,

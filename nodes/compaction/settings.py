@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from turngraph.config import AgentSettings
+    from turngraph.config.schema_agent import Compaction
 
 DEFAULT_WINDOW_TOKENS = 200_000  # spec/compaction.md 1.1 step 4
 MAX_RESERVE_RATIO = 0.25  # of the window: what makes windows of 8k to 32k usable
@@ -80,9 +80,8 @@ def effective_limits(
     )
 
 
-def limits_for(settings: AgentSettings, window_tokens: int) -> Limits:
+def effective_settings(compaction: Compaction, window_tokens: int) -> Limits:
     """Return the limits that an agent's settings give for a window."""
-    compaction = settings.compaction
     return effective_limits(
         window_tokens=window_tokens,
         reserve_tokens=compaction.reserve_tokens,

@@ -36,7 +36,7 @@ from turngraph.credentials import mask_credentials
 from turngraph.errors import ModelError
 from turngraph.extractive import extractive_summary
 from turngraph.messages import Message
-from turngraph.summary_sections import NO_HISTORY, add_identifiers, fallback_summary
+from turngraph.summary_sections import NO_HISTORY, REQUIRED_HEADINGS, add_identifiers, fallback_summary
 from turngraph.text import weighted_chars
 from turngraph.tokens import Counter, total
 
@@ -158,8 +158,12 @@ def extracted_summary(plan: Preparation, policy: SummaryPolicy) -> Summary:
 
 
 def split_section(prefix: str) -> str:
-    """Return the section about the folded beginning of a split turn, beginning with a blank line."""
-    return f"\n\n{SPLIT_HEADING}\n\n{prefix}" if prefix else ""
+    """Return the section about the folded beginning of a split turn, beginning with a blank line.
+
+    Required headings in it are lowered, so that each stands once in the whole.
+    """
+    lines = [f"#{line}" if line.strip() in REQUIRED_HEADINGS else line for line in prefix.split("\n")]
+    return f"\n\n{SPLIT_HEADING}\n\n" + "\n".join(lines) if prefix else ""
 
 
 def _without_conversation(plan: Preparation, policy: SummaryPolicy) -> Summary:
