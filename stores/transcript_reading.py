@@ -7,14 +7,17 @@ Source: design.md "Cost grows with what is visible", decisions 2 and 3; spec/ses
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from stores.transcript_context import Settings, settings_of
 from stores.transcript_entries import (
     CURRENT_VERSION,
+    SUMMARY_BOUNDARIES,
     Entry,
     Raw,
     Row,
@@ -29,9 +32,23 @@ from stores.transcript_tree import PathWalk
 
 FIRST_BLOCK_BYTES = 64 * 1024
 LARGEST_BLOCK_BYTES = 1024 * 1024
-_SETTING_TYPES = frozenset({b"thinking_level_change", b"model_change", b"message"})
 # How Pi, OpenClaw and we begin most lines; a line that begins otherwise is parsed instead.
 _LINK = re.compile(rb'\{"type":"(\w+)","id":"([^"\\]+)","parentId":(?:"([^"\\]+)"|null)[,}]')
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Pause the search for garbage in cycles while many objects are made that live on and form none.
+
+    Reading 100 MB takes 0.9 s with it and 2.2 s without.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +107,9 @@ def read_visible(file: BinaryIO, size: int, first_block: int = FIRST_BLOCK_BYTES
     if size <= first_block:
         return read_forward(file, size)
     header, header_end = read_header(file, size)
-    if header is None or header_version(header) < CURRENT_VERSION:
+    if header is None or header_version(header) < CURRENT_VERSION or not _may_have_boundary(file, size):
         return read_forward(file, size)
-    tail = _TailReader(header_end)
+    tail = _TailReader()
     chunks = ChunksBackward(file, size, first_block)
     for offset, chunk in chunks:
         if not tail.take(offset, chunk):
@@ -102,12 +119,17 @@ def read_visible(file: BinaryIO, size: int, first_block: int = FIRST_BLOCK_BYTES
     return tail.result(file, size, chunks.bytes_read + header_end, header)
 
 
+def _may_have_boundary(file: BinaryIO, size: int) -> bool:
+    """Search for the words of a boundary from the end; without one everything is visible and read forwards."""
+    words = [f'"{kind}"'.encode() for kind in sorted(SUMMARY_BOUNDARIES)]
+    return any(word in chunk for _, chunk in ChunksBackward(file, size) for word in words)
+
+
 class _TailReader:
     """Collects lines from the newest to the oldest and follows the active path through them."""
 
-    def __init__(self, header_end: int) -> None:
-        self._header_end = header_end
-        self._lines: list[Raw | None] = []  # newest first; None: broken or blank
+    def __init__(self) -> None:
+        self._lines: list[dict[str, Any] | None] = []  # newest first; None: broken or blank
         self._broken: list[int] = []  # positions in _lines
         self._by_id: dict[str, Entry] = {}
         self._walk: PathWalk | None = None
@@ -166,30 +188,23 @@ class _TailReader:
         else:
             self._broken.append(len(self._lines))
 
-    def result(self, file: BinaryIO, size: int, bytes_read: int, header: Raw) -> FileRead:
-        partly = self.settled and self._start > self._header_end
+    def result(self, file: BinaryIO, size: int, bytes_read: int, header: dict[str, Any]) -> FileRead:
+        partly = self._start > 0
         count = len(self._lines)
         first = 1
         if partly and self._broken:
             first += count_lines(file, self._start)  # only a warning needs the numbers
         numbers = [first + count - 1 - index for index in range(count)]
-        rows = [
-            (0 if partly else numbers[index], dict_of(raw)) for index, raw in enumerate(self._lines) if raw is not None
-        ]
+        rows = [(0 if partly else numbers[index], raw) for index, raw in enumerate(self._lines) if raw is not None]
         rows.reverse()
         if partly:
-            rows.insert(0, (1, dict_of(header)))
+            rows.insert(0, (1, header))
         broken = tuple(sorted(numbers[index] for index in self._broken))
         start = self._start if partly else 0
         return FileRead(rows, broken, self._torn, self._ends_with_lf, min(bytes_read, size), size, start)
 
 
-def dict_of(raw: Raw) -> dict[str, object]:
-    """Return a parsed object as the dict that it is."""
-    return raw if isinstance(raw, dict) else dict(raw)
-
-
-def read_header(file: BinaryIO, size: int) -> tuple[Raw | None, int]:
+def read_header(file: BinaryIO, size: int) -> tuple[dict[str, Any] | None, int]:
     """Read the first line; returns the header, ``None`` when it is none with a text id, and where the line ends."""
     file.seek(0)
     line = file.readline()[:size]
@@ -274,37 +289,35 @@ def settings_before(
         return known
     sought = wanted.encode() if wanted else None
     seen = {own.encode() for own in later}
+    telling = _telling_types(known)
+    if sought in seen:
+        return None
     for _, chunk in ChunksBackward(file, end):
         for line in reversed(chunk.split(b"\n")):
-            if sought is None or (known.thinking_level and known.model):
+            if sought is None or not telling:
                 return known
-            if sought in seen:
+            link = _LINK.match(line)
+            if link is not None and (link[2] != sought or link[1] not in telling):
+                own, parent, entry = link[2], link[3], None
+            elif (raw := parse_line(line)) is not None and has_id(raw) and not is_header(raw):
+                entry = entry_of(raw)
+                own, parent = entry.id.encode(), entry.parent_id.encode() if entry.parent_id else None
+            elif is_blank(line) or (raw is not None and is_header(raw)):
+                continue
+            else:
                 return None
-            link = _link_of(line, sought)
-            if link is None:
-                if _is_passed_over(line):
-                    continue
-                return None
-            own, parent, entry = link
             if own == sought:
-                known = known.over(settings_of((entry,))) if entry else known
+                if entry is not None:
+                    known = known.over(settings_of((entry,)))
+                    telling = _telling_types(known)
                 sought = parent
+                if sought in seen:
+                    return None
             seen.add(own)
     return known if sought is None else None
 
 
-def _link_of(line: bytes, sought: bytes) -> tuple[bytes, bytes | None, Entry | None] | None:
-    """Return id and parent of a line, with the entry itself when it is sought and may hold a setting."""
-    link = _LINK.match(line)
-    if link is not None and not (link[2] == sought and link[1] in _SETTING_TYPES):
-        return link[2], link[3], None
-    raw = parse_line(line)
-    if raw is None or is_header(raw) or not has_id(raw):
-        return None
-    entry = entry_of(raw)
-    return entry.id.encode(), entry.parent_id.encode() if entry.parent_id else None, entry
-
-
-def _is_passed_over(line: bytes) -> bool:
-    raw = parse_line(line)
-    return is_blank(line) if raw is None else is_header(raw)
+def _telling_types(known: Settings) -> frozenset[bytes]:
+    """Return the entry types that may tell a setting that is not known yet."""
+    level = () if known.thinking_level else (b"thinking_level_change",)
+    return frozenset(level if known.model else (*level, b"model_change", b"message"))

@@ -34,6 +34,7 @@ from stores.transcript_entries import CURRENT_VERSION, LEAF_TYPE, Entry, Raw, du
 from stores.transcript_reading import (
     FIRST_BLOCK_BYTES,
     FileRead,
+    no_collection,
     read_forward,
     read_visible,
     rows_with,
@@ -360,15 +361,15 @@ class Transcript:
     def _load(self, *, full: bool) -> None:
         started = monotonic_ms()
         try:
-            with self.path.open("rb") as file:
+            with no_collection(), self.path.open("rb") as file:
                 stamp = stamp_of(file.fileno())
                 read = read_forward(file, stamp.size) if full else read_visible(file, stamp.size, self._first_block)
+                self._take(read)
         except FileNotFoundError:
             return
         except OSError as error:
             raise TranscriptError(f"cannot read {self.path}: {error.strerror}; check its permissions") from error
         self._stamp = stamp
-        self._take(read)
         mended = self._mended
         self.report = OpenReport(
             "full" if self.is_complete else "tail",
@@ -405,7 +406,8 @@ class Transcript:
         visible = self._path(self.leaf_id)
         path = visible.entries
         replaced = replaced_by(path) if self.is_complete else ()
-        messages = tuple(self._message(entry, replaced) for entry in visible_entries(path))
+        with no_collection():
+            messages = tuple(self._message(entry, replaced) for entry in visible_entries(path))
         at = last_boundary(path)
         compaction = path[at] if at is not None and path[at].type == "compaction" else None
 
