@@ -42,7 +42,7 @@ class LoopOutput(TypedDict, total=False):
     decisions: Annotated[tuple[Decision, ...], operator.add]
 
 
-class LoopState(LoopInput, LoopOutput, total=False):  # type: ignore[misc]
+class LoopState(LoopInput, LoopOutput, total=False):
     """Everything inside the loop.
 
     Keys of its own:

@@ -11,6 +11,7 @@ Source: spec/sessions.md section 4, design decisions 2 to 5 and 8.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -226,24 +227,31 @@ class Transcript:
         if not self.is_complete:
             self._load(full=True)
 
+    def sync(self) -> None:
+        """Wait until everything appended so far would survive a power cut."""
+        if self.path.exists():
+            with self.path.open("rb") as file:
+                os.fsync(file.fileno())
+
     def close(self) -> None:
         """Forget what was read; the file itself is never held open."""
         self._entries, self._by_id, self._messages, self._context = [], {}, {}, None
 
     # Appending
 
-    def append_message(self, message: Message, *, durable: bool = False) -> Entry:
+    def append_message(self, message: Message, *, durable: bool = False, **extra: Any) -> Entry:
         """Append a message.
 
         Args:
             message: its raw mapping is written as it stands.
             durable: return only when the entry would survive a power cut (``fsync``).
+            extra: further fields of the entry, such as media facts under ``turngraph``.
 
         Raises:
             TranscriptError: the transcript is read-only, gone, or the disk refuses.
             SessionBusy: another process holds the transcript lock.
         """
-        return self._append("message", {"message": dict(message.raw)}, durable=durable)
+        return self._append("message", {"message": dict(message.raw), **extra}, durable=durable)
 
     def append_custom(self, custom_type: str, data: Any = None, *, durable: bool = False) -> Entry:
         """Append a ``custom`` entry: data of ours or of a plugin that no model sees."""

@@ -36,20 +36,14 @@ def problems(text: str, makefile: str) -> list[str]:
 
 def command_exists(words: list[str]) -> bool:
     """Tell whether ``turngraph WORDS...`` is a command; words behind a plain command are its arguments."""
-    import click
+    from typer.testing import CliRunner
 
-    from turngraph.cli.main import LazyGroup
+    from turngraph.cli.main import COMMANDS, app
 
-    root = LazyGroup(name="turngraph")
-    context = click.Context(root)
-    if not words:
+    if not words or words[0] not in COMMANDS:
         return False
-    command = root.get_command(context, words[0])
-    if command is None:
-        return False
-    if isinstance(command, click.Group) and len(words) > 1:
-        return command.get_command(context, words[1]) is not None
-    return True
+    asked = words[:2] if COMMANDS[words[0]][1] == "app" else words[:1]
+    return CliRunner().invoke(app, [*asked, "--help"]).exit_code == 0
 
 
 def main(arguments: list[str]) -> int:

@@ -29,12 +29,12 @@ from turngraph.session_keys import normalize_agent_id
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
+    from stores.memory.index import MemoryIndex
+    from stores.traces import TraceReader, TraceStore
 
     from graphs.turn import TurnGraph
     from nodes.state import SessionFacts, TurnContext
-    from stores.memory.index import MemoryIndex
     from stores.sessions import SessionStore
-    from stores.traces import TraceReader, TraceStore
     from stores.transcripts import Transcript
     from turngraph.config import AgentSettings, Settings
     from turngraph.hooks import Hooks

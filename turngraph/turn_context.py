@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from nodes.resolve_session import inbound_session_key
+
 from nodes.state import TurnContext
 from stores.media import MediaStore
 from turngraph.errors import ModelError
@@ -13,7 +13,7 @@ from turngraph.hooks import Hooks
 from turngraph.inbound import Inbound
 from turngraph.models.model import Model, ModelFacts
 from turngraph.models.registry import make_model
-from turngraph.session_keys import chat_type
+from turngraph.session_keys import inbound_key
 from turngraph.tokens import default_counter
 from turngraph.tools.offered import offered_tools
 
@@ -33,7 +33,7 @@ def build_context(agent: Agent, inbound: Inbound) -> TurnContext:
     """
     settings = agent.settings
     store = agent.sessions()
-    key = inbound_session_key(inbound, settings)
+    key = inbound_key(inbound, agent.id, settings.session)
     model, fallbacks = _models(agent, store, key)
     loop_time = asyncio.get_running_loop().time() if _in_loop() else None
     tools, unavailable = offered_tools(
@@ -53,7 +53,7 @@ def build_context(agent: Agent, inbound: Inbound) -> TurnContext:
         counter=default_counter(),
         model=model,
         fallbacks=fallbacks,
-        summariser=_named(settings.compaction.model and settings.compaction.model.primary, agent),
+        summariser=_named(settings.compaction.model.primary if settings.compaction.model else None, agent),
         flush_model=_named(settings.compaction.memory_flush.model, agent),
         sessions=store,
         media=MediaStore(agent.home.media_dir(agent.id)),

@@ -24,13 +24,12 @@ def demo(
 
     Example: turngraph demo --out demo-out
     """
+    from stores.home import Home
     from turngraph.api import Turngraph
     from turngraph.cli.options import read_settings
     from turngraph.cli.replay import LiveTable, run_json, show_run
     from turngraph.replay.run import replay_file
     from turngraph.replay.samples import sample_sessions, write_sample_home
-
-    from stores.home import Home
 
     home = Home((out / "home").absolute())
     write_sample_home(home.root)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from typing import Any
 
-import click
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command
@@ -31,10 +31,10 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
 class LazyGroup(TyperGroup):
     """A group that imports a command's module when the command is asked for (spec/spike.md section 4)."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
         module, attribute, help_text = COMMANDS[cmd_name]
@@ -45,7 +45,7 @@ class LazyGroup(TyperGroup):
         app.command(cmd_name, short_help=help_text)(target)
         return get_command(app)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, help_text) for name, (_, _, help_text) in COMMANDS.items()])
 

@@ -38,6 +38,7 @@ def replay_file(
     out: Path | None,
     session_key: str = "agent:main:main",
     window_tokens: int = 200_000,
+    workspace: Path | None = None,
     progress: Progress | None = None,
 ) -> ReplayRun:
     """Replay one transcript; output appears under its final name only when it is complete.
@@ -48,6 +49,7 @@ def replay_file(
         out: folder for the output, ``None`` for none; an earlier output there is replaced.
         session_key: key under which the turns run.
         window_tokens: context window.
+        workspace: folder whose files the working copy starts with; else its workspace is empty.
         progress: told of each turn.
 
     Raises:
@@ -59,6 +61,8 @@ def replay_file(
         parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=".replay-", dir=parent))
     try:
+        if workspace is not None:
+            shutil.copytree(workspace, work / "home" / "workspace")
         turns = replay_session(
             session,
             work / "home",
