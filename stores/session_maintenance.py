@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from stores.archives import Expired, archive_file, expired_archives, remove_files
 from stores.locks import is_locked
 from stores.session_entries import Entries, Entry
-from stores.session_paths import is_session_id, transcript_candidates
+from stores.session_reset import files_of
 from stores.session_retention import (
     BudgetPlan,
     FolderFile,
@@ -201,12 +201,7 @@ def _protection(store: SessionStore, entries: Entries, task: Task) -> Protects:
 def _in_use(store: SessionStore, key: str, entry: Entry) -> bool:
     if store.is_running(fold_key(key)):
         return True
-    return any(is_locked(path) for path in _files_of(store, entry))
-
-
-def _files_of(store: SessionStore, entry: Entry) -> list[Path]:
-    session_id = str(entry.get("sessionId") or "")
-    return transcript_candidates(store.folder, session_id, entry) if is_session_id(session_id) else []
+    return any(is_locked(path) for path in files_of(store, entry))
 
 
 def _missing_keys(store: SessionStore, entries: Entries, task: Task) -> tuple[str, ...]:
@@ -215,7 +210,7 @@ def _missing_keys(store: SessionStore, entries: Entries, task: Task) -> tuple[st
     return tuple(
         key
         for key, entry in entries.items()
-        if not any(path.is_file() for path in _files_of(store, entry))
+        if not any(path.is_file() for path in files_of(store, entry))
         and fold_key(key) != active
         and not store.is_running(fold_key(key))
     )
@@ -234,7 +229,7 @@ def _budget(
     return plan_budget(
         entries,
         files,
-        lambda key: [path.name for path in _files_of(store, entries[key])],
+        lambda key: [path.name for path in files_of(store, entries[key])],
         max_bytes=policy.max_disk_bytes,
         high_water_bytes=policy.high_water_bytes or 0,
         protects=protects,
@@ -244,10 +239,10 @@ def _budget(
 
 def _set_orphans_aside(store: SessionStore, entries: Entries, removed: Entries, now: datetime) -> list[str]:
     """Archive the transcripts of removed entries that no remaining entry uses."""
-    used = {path for entry in entries.values() for path in _files_of(store, entry)}
+    used = {path for entry in entries.values() for path in files_of(store, entry)}
     aside = []
     for entry in removed.values():
-        for path in _files_of(store, entry):
+        for path in files_of(store, entry):
             if path not in used and path.parent == store.folder and path.is_file():
                 aside.append(archive_file(path, "deleted", now).name)
     return aside

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from stores.archives import archive_file, sync_folder
 from stores.locks import LOCK_TIMEOUT_MS, TRANSCRIPT_HOLD_MS, hold_exclusive, hold_lock, turn_is_running, turn_lock
 from stores.session_entries import Entry, Lookup, find_entry, merge_entry, parse_store, slim, store_text
-from stores.session_paths import transcript_path
+from stores.session_paths import transcript_candidates
 from stores.session_recovery import newest_backups, recover
 from turngraph.clock import Clock, Ids, RandomIds, SystemClock, to_ms
 from turngraph.errors import NotFound, StoreError
@@ -109,6 +109,10 @@ class SessionStore:
         return find_entry(self.entries(), key)
 
     def get(self, key: str) -> Entry:
+        """Return the entry of a key; empty when there is none."""
+        return self.find(key).entry or {}
+
+    def require(self, key: str) -> Entry:
         """Return the entry of a key.
 
         Raises:
@@ -120,8 +124,13 @@ class SessionStore:
         return entry
 
     def transcript_of(self, entry: Entry) -> Path:
-        """Return the transcript of an entry, inside the sessions folder."""
-        return transcript_path(self.folder, str(entry.get("sessionId") or ""), entry)
+        """Return the transcript of an entry, inside the sessions folder; it may not exist yet.
+
+        Raises:
+            StoreError: the entry's session id is not usable.
+        """
+        candidates = transcript_candidates(self.folder, str(entry.get("sessionId") or ""), entry)
+        return next((path for path in candidates if path.is_file()), candidates[0])
 
     @contextmanager
     def transaction(self, *, timeout_ms: int = LOCK_TIMEOUT_MS) -> Iterator[dict[str, Entry]]:

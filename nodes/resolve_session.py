@@ -1,0 +1,265 @@
+"""resolve_session: find the session that a message continues, or begin a new one.
+
+Everything from reading the table to setting the old transcript aside happens under the lock of the table, so two
+messages for one key never make two session ids.
+Source: spec/sessions.md 2.4, known-faults section 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from nodes.chat_commands import Asked, asked_of
+from nodes.reset_policy import policy_of, reset_type
+from nodes.session_continuity import (
+    begins_anew,
+    counts_as_interaction,
+    entry_freshness,
+    with_inbound_facts,
+)
+from nodes.state import Attempts, Route, SessionFacts, TurnContext, TurnState
+from stores.session_entries import Entry, Lookup, find_entry, merge_entry
+from stores.session_maintenance import maintain_if_due
+from stores.session_paths import transcript_name
+from stores.session_recovery import read_header
+from stores.session_reset import files_of, next_session, set_aside
+from stores.sessions import SessionStore, put_entry
+from stores.transcripts import Transcript
+from turngraph.clock import parse_iso, to_ms
+from turngraph.decisions import Decision
+from turngraph.errors import StoreError
+from turngraph.inbound import ChatType, Inbound
+from turngraph.session_keys import chat_type, inbound_key, key_route
+
+if TYPE_CHECKING:
+    from langgraph.runtime import Runtime
+
+NODE = "resolve_session"
+
+log = logging.getLogger("turngraph.sessions")
+
+
+async def resolve_session(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, Any]:
+    """LangGraph node: session, command and text of the turn; opens the transcript into the context."""
+    context, inbound = runtime.context, state["inbound"]
+    asked = asked_of(inbound, context.settings)
+    found = await asyncio.to_thread(Resolution(context, inbound, asked).run)
+    context.transcript = await asyncio.to_thread(_open, found.facts, context)
+    decisions = [*found.decisions, *_opening_decisions(context.transcript)]
+    decisions += await _tell_hooks(found.facts, context)
+    route, why = _route(asked)
+    return {
+        "session": found.facts,
+        "command": asked.command,
+        "command_text": asked.text if asked.command else "",
+        "text": "" if route != "turn" else asked.text,
+        "route": route,
+        "why": why,
+        "attempts": Attempts(),
+        "decisions": tuple(decisions),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The session of a turn, and how it was found."""
+
+    facts: SessionFacts
+    decisions: tuple[Decision, ...]
+
+
+@dataclass(slots=True)
+class Resolution:
+    """One walk from an inbound message to its session; does I/O and blocks."""
+
+    context: TurnContext
+    inbound: Inbound
+    asked: Asked
+
+    def run(self) -> Resolved:
+        """Resolve, write the table, set an ended transcript aside, tidy up.
+
+        Raises:
+            SessionBusy: another process holds the table or the transcript.
+            StoreError: a reset that was asked for could not be done; the old session stands.
+        """
+        settings, store = self.context.settings, self.context.sessions
+        key = inbound_key(self.inbound, self.context.agent_id, settings.session)
+        timeout_ms = settings.session.busy_timeout_ms
+        with store.transaction(timeout_ms=timeout_ms) as entries:
+            before = find_entry(entries, key)
+            resolved = self._decide(key, before.entry)
+            put_entry(entries, before, resolved.facts.entry)
+        if resolved.facts.reset_reason is not None:
+            resolved = self._set_aside(resolved, before)
+        if self.context.live:
+            store.hold_transcript(key, resolved.facts.path, timeout_ms=timeout_ms)
+            maintain_if_due(store, settings.session.maintenance, active_key=key, main_key=settings.session.main_key)
+        return resolved
+
+    def _decide(self, key: str, entry: Entry | None) -> Resolved:
+        context, inbound = self.context, self.inbound
+        now = context.clock.now()
+        chat = _chat_type(key, inbound)
+        route = key_route(key)
+        kind = reset_type(key, threaded=inbound.thread is not None, in_group=chat != "direct")
+        channel = inbound.channel or (route.channel if route else None)
+        policy = policy_of(context.settings.session, "direct" if inbound.kind == "cron" else kind, channel)
+        started = _header_ms(context.sessions, entry)
+        fresh = entry_freshness(entry, inbound, policy, now, context.settings.zone, started)
+        anew = begins_anew(inbound, key)
+        reason = str(self.asked.command) if self.asked.resets else fresh.reason if entry and not anew else None
+        is_new = entry is None or anew or reason is not None
+        ended = reason if entry is not None else None
+        if is_new:
+            changed = next_session(entry, context.ids.uuid(), ended, now)
+            changed["sessionFile"] = transcript_name(changed["sessionId"], inbound.thread)
+        else:
+            changed = dict(entry or {})
+            if started is not None:
+                changed["sessionStartedAt"] = started
+        changed = with_inbound_facts(changed, inbound, key, chat)
+        if counts_as_interaction(inbound):
+            changed["lastInteractionAt"] = to_ms(now)
+        merged = merge_entry(
+            None, changed, now_ms=to_ms(now), new_id=context.ids.uuid, touch=counts_as_interaction(inbound)
+        )
+        facts = SessionFacts(
+            key=key,
+            session_id=merged["sessionId"],
+            path=context.sessions.transcript_of(merged),
+            entry=merged,
+            is_new=is_new,
+            reset_reason=ended,
+            previous=entry if is_new else None,
+            bare_reset=self.asked.resets and not self.asked.text and not inbound.attachments,
+            chat_type=chat,
+        )
+        why = _why(facts, policy.mode, policy.configured)
+        return Resolved(facts, (Decision(NODE, "reset" if ended else "resolved", why), *_refused(self.asked)))
+
+    def _set_aside(self, resolved: Resolved, before: Lookup) -> Resolved:
+        """Archive the transcript of the session that ended; a command that cannot do it changes nothing."""
+        try:
+            archived = set_aside(self.context.sessions, before, self.context.clock.now())
+        except StoreError as error:
+            if self.asked.resets:
+                raise
+            return self._go_on(before, str(error))
+        if not archived:
+            return resolved
+        note = Decision(NODE, "written", f"the ended session is archived as {archived[0].name}", path=archived[0].name)
+        return Resolved(replace(resolved.facts, archived=archived[0]), (*resolved.decisions, note))
+
+    def _go_on(self, before: Lookup, problem: str) -> Resolved:
+        """Continue a session whose automatic reset failed: it is tried again with the next message."""
+        entry = before.entry or {}
+        facts = SessionFacts(
+            key=before.key,
+            session_id=str(entry["sessionId"]),
+            path=self.context.sessions.transcript_of(entry),
+            entry=entry,
+            chat_type=_chat_type(before.key, self.inbound),
+        )
+        log.warning(problem)
+        return Resolved(facts, (Decision(NODE, "failed", problem),))
+
+
+def _header_ms(store: SessionStore, entry: Entry | None) -> int | None:
+    """Return when a session began as its transcript says, for an entry that does not say it."""
+    if entry is None or "sessionStartedAt" in entry:
+        return None
+    for path in files_of(store, entry):
+        moment = parse_iso(str(read_header(path).get("timestamp") or ""))
+        if moment is not None:
+            return to_ms(moment)
+    return None
+
+
+def _chat_type(key: str, inbound: Inbound) -> ChatType:
+    """Return the kind of chat; what is shared by either account is treated as shared."""
+    named = chat_type(key)
+    if inbound.chat_type != "direct" or named == "unknown":
+        return inbound.chat_type
+    return named
+
+
+def _why(facts: SessionFacts, mode: str, configured: bool) -> str:
+    if facts.reset_reason:
+        old = (facts.previous or {}).get("sessionId")
+        return f"{facts.key}: session {old} ended ({facts.reset_reason}), {facts.session_id} begins"
+    if facts.is_new:
+        return f"{facts.key}: no session to continue, {facts.session_id} begins"
+    source = "configured" if configured else "default"
+    return f"{facts.key}: session {facts.session_id} continues (automatic reset {mode}, {source})"
+
+
+def _refused(asked: Asked) -> tuple[Decision, ...]:
+    if asked.refused is None:
+        return ()
+    return (Decision(NODE, "skipped", f"{asked.refused} is read as text: the sender may not give commands"),)
+
+
+def _route(asked: Asked) -> tuple[Route, str]:
+    if asked.command in ("status", "context"):
+        return "command", f"/{asked.command} is answered without a model"
+    if asked.command == "compact":
+        return "compact now", "/compact was asked for"
+    return "turn", "an ordinary turn"
+
+
+def _open(facts: SessionFacts, context: TurnContext) -> Transcript:
+    return Transcript.open(
+        facts.path,
+        session_id=facts.session_id,
+        clock=context.clock,
+        ids=context.ids,
+        cwd=str(context.workspace) if context.live else None,
+    )
+
+
+def _opening_decisions(transcript: Transcript) -> tuple[Decision, ...]:
+    report = transcript.report
+    broken = report.broken_lines
+    notes = []
+    if broken:
+        where = ", ".join(str(line) for line in broken[:10])
+        notes.append(
+            Decision(NODE, "warned", f"{len(broken)} broken lines left out: {where}", count_before=len(broken))
+        )
+    if report.torn_bytes:
+        notes.append(Decision(NODE, "warned", f"an unfinished last line of {report.torn_bytes} bytes left out"))
+    notes += [Decision(NODE, "repaired", repair) for repair in report.repairs]
+    return tuple(notes)
+
+
+async def _tell_hooks(facts: SessionFacts, context: TurnContext) -> list[Decision]:
+    """Tell plugins that a session ended and another began; they see the archive, which is where the old one is."""
+    if not facts.is_new:
+        return []
+    hooks, here = context.hooks, context.hook_context
+    decisions: list[Decision] = []
+    previous = str((facts.previous or {}).get("sessionId") or "") or None
+    if facts.archived is not None and previous is not None:
+        if hooks.handles("before_reset"):
+            old = await asyncio.to_thread(
+                Transcript.open,
+                facts.archived,
+                session_id=previous,
+                clock=context.clock,
+                ids=context.ids,
+                read_only=True,
+            )
+            decisions += await hooks.observe(
+                "before_reset",
+                replace(here, session_id=previous),
+                session_file=facts.archived,
+                messages=old.context().messages,
+                reason=facts.reset_reason,
+            )
+        decisions += await hooks.observe("session_end", replace(here, session_id=previous), message_count=0)
+    decisions += await hooks.observe("session_start", replace(here, session_id=facts.session_id), resumed_from=previous)
+    return decisions
