@@ -106,14 +106,16 @@ def read_guarded(root: Path, path: str | Path, max_bytes: int = BOOTSTRAP_MAX_BY
         raise GuardError("path", f"{shown} does not exist") from None
     except OSError as error:
         raise GuardError("io", f"{shown} cannot be opened: {error.strerror}") from error
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         facts = os.fstat(descriptor)
         if refused := _refusal(facts, max_bytes):
             raise GuardError("validation", f"{shown} {refused}")
-        try:
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
             data = file.read(max_bytes + 1)
-        except OSError as error:
-            raise GuardError("io", f"{shown} cannot be read: {error.strerror}") from error
+    except OSError as error:
+        raise GuardError("io", f"{shown} cannot be read: {error.strerror}") from error
+    finally:
+        os.close(descriptor)
     if len(data) > max_bytes:
         raise GuardError("validation", f"{shown} has more than {max_bytes} bytes")
     return GuardedFile(data, shown, f"{facts.st_dev}:{facts.st_ino}:{facts.st_size}:{facts.st_mtime_ns}")
