@@ -130,10 +130,9 @@ def read_daily_notes(workspace: Path, days: Sequence[date], max_bytes: int) -> t
     """Read ``memory/<day>.md`` and ``memory/<day>-*.md`` of ``days``, in their order, the plain one first."""
     notes = []
     for day in days:
-        names = sorted(path.name for path in (workspace / MEMORY_FOLDER).glob(f"{day.isoformat()}*.md"))
-        for name in names:
-            if name[len(day.isoformat())] not in "-.":
-                continue
+        folder = workspace / MEMORY_FOLDER
+        found = (*folder.glob(f"{day.isoformat()}.md"), *sorted(folder.glob(f"{day.isoformat()}-*.md")))
+        for name in (note.name for note in found):
             path = f"{MEMORY_FOLDER}{name}"
             try:
                 notes.append(DailyNote(path, read_guarded(workspace, path, max_bytes).text))
