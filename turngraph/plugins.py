@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 GROUP = "turngraph.plugins"
 SETUP_HOOK = "configure"
+FILE_ATTRIBUTE = "plugin"  # of a plugin file: the class or object that is meant; without it, the module
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ def _import_file(path: Path) -> Any:
         raise PluginError(_advice(path.stem, f"is no Python file: {path} (plugins.load.paths)"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module
+    return getattr(module, FILE_ATTRIBUTE, module)
 
 
 def _instance(plugin: Plugin) -> Any:
