@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from nodes.chat_commands import Asked, asked_of
-from nodes.reset_policy import policy_of, reset_type
+from nodes.reset_policy import ResetPolicy, policy_of, reset_type
 from nodes.session_continuity import (
     begins_anew,
     counts_as_interaction,
@@ -21,9 +22,10 @@ from nodes.session_continuity import (
     with_inbound_facts,
 )
 from nodes.state import Attempts, Route, SessionFacts, TurnContext, TurnState
+from nodes.thread_fork import Forked, fork_from_parent
 from stores.session_entries import Entry, Lookup, find_entry, merge_entry
 from stores.session_maintenance import maintain_if_due
-from stores.session_paths import transcript_name
+from stores.session_paths import is_session_id, transcript_name
 from stores.session_recovery import read_header
 from stores.session_reset import files_of, next_session, set_aside
 from stores.sessions import SessionStore, put_entry
@@ -89,44 +91,40 @@ class Resolution:
         settings, store = self.context.settings, self.context.sessions
         key = inbound_key(self.inbound, self.context.agent_id, settings.session)
         timeout_ms = settings.session.busy_timeout_ms
-        with store.transaction(timeout_ms=timeout_ms) as entries:
-            before = find_entry(entries, key)
-            resolved = self._decide(key, before.entry)
-            put_entry(entries, before, resolved.facts.entry)
-        if resolved.facts.reset_reason is not None:
-            resolved = self._set_aside(resolved, before)
+        current = store.get(key)
+        if self.context.live and files_of(store, current):
+            store.hold_transcript(key, store.transcript_of(current), timeout_ms=timeout_ms)
+        with store.locked(timeout_ms=timeout_ms):
+            with store.transaction() as entries:
+                before = find_entry(entries, key)
+                resolved = self._decide(key, before.entry, self._parent(key, entries))
+                put_entry(entries, before, resolved.facts.entry)
+            if resolved.facts.reset_reason is not None:
+                resolved = self._set_aside(resolved, before)
         if self.context.live:
             store.hold_transcript(key, resolved.facts.path, timeout_ms=timeout_ms)
             maintain_if_due(store, settings.session.maintenance, active_key=key, main_key=settings.session.main_key)
         return resolved
 
-    def _decide(self, key: str, entry: Entry | None) -> Resolved:
+    def _decide(self, key: str, entry: Entry | None, parent: Entry | None) -> Resolved:
         context, inbound = self.context, self.inbound
-        now = context.clock.now()
-        chat = _chat_type(key, inbound)
-        route = key_route(key)
-        kind = reset_type(key, threaded=inbound.thread is not None, in_group=chat != "direct")
-        channel = inbound.channel or (route.channel if route else None)
-        policy = policy_of(context.settings.session, "direct" if inbound.kind == "cron" else kind, channel)
+        now, chat = context.clock.now(), _chat_type(key, inbound)
+        policy = self._policy(key, chat)
+        usable = entry is not None and is_session_id(str(entry.get("sessionId") or ""))
         started = _header_ms(context.sessions, entry)
         fresh = entry_freshness(entry, inbound, policy, now, context.settings.zone, started)
         anew = begins_anew(inbound, key)
-        reason = str(self.asked.command) if self.asked.resets else fresh.reason if entry and not anew else None
-        is_new = entry is None or anew or reason is not None
-        ended = reason if entry is not None else None
+        ended = (str(self.asked.command) if self.asked.resets else fresh.reason) if usable and not anew else None
+        is_new = not usable or anew or ended is not None
         if is_new:
             changed = next_session(entry, context.ids.uuid(), ended, now)
             changed["sessionFile"] = transcript_name(changed["sessionId"], inbound.thread)
         else:
-            changed = dict(entry or {})
-            if started is not None:
-                changed["sessionStartedAt"] = started
-        changed = with_inbound_facts(changed, inbound, key, chat)
-        if counts_as_interaction(inbound):
-            changed["lastInteractionAt"] = to_ms(now)
-        merged = merge_entry(
-            None, changed, now_ms=to_ms(now), new_id=context.ids.uuid, touch=counts_as_interaction(inbound)
-        )
+            changed = {**(entry or {}), **({} if started is None else {"sessionStartedAt": started})}
+        changed = with_inbound_facts(changed, inbound, key, chat, now)
+        forked = fork_from_parent(context, parent, changed) if parent else Forked(changed)
+        touch = counts_as_interaction(inbound)
+        merged = merge_entry(None, forked.entry, now_ms=to_ms(now), new_id=context.ids.uuid, touch=touch)
         facts = SessionFacts(
             key=key,
             session_id=merged["sessionId"],
@@ -138,8 +136,20 @@ class Resolution:
             bare_reset=self.asked.resets and not self.asked.text and not inbound.attachments,
             chat_type=chat,
         )
-        why = _why(facts, policy.mode, policy.configured)
-        return Resolved(facts, (Decision(NODE, "reset" if ended else "resolved", why), *_refused(self.asked)))
+        chosen = Decision(NODE, "reset" if ended else "resolved", _why(facts, policy.mode, policy.configured))
+        return Resolved(facts, (chosen, *forked.decisions, *_refused(self.asked)))
+
+    def _policy(self, key: str, chat: ChatType) -> ResetPolicy:
+        inbound, route = self.inbound, key_route(key)
+        kind = reset_type(key, threaded=inbound.thread is not None, in_group=chat != "direct")
+        channel = inbound.channel or (route.channel if route else None)
+        return policy_of(self.context.settings.session, "direct" if inbound.kind == "cron" else kind, channel)
+
+    def _parent(self, key: str, entries: Mapping[str, Entry]) -> Entry | None:
+        """Return the entry of the chat that the message says its thread hangs under."""
+        named = self.inbound.parent_session_key
+        found = find_entry(entries, named) if named else None
+        return found.entry if found and found.key != key else None
 
     def _set_aside(self, resolved: Resolved, before: Lookup) -> Resolved:
         """Archive the transcript of the session that ended; a command that cannot do it changes nothing."""

@@ -6,12 +6,12 @@ Source: spec/sessions.md 2.4 steps 3 to 8, known-faults 1.3.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Any
 
 from nodes.reset_policy import Freshness, ResetPolicy, freshness
 from stores.session_entries import Entry, number
+from turngraph.clock import to_ms
 from turngraph.inbound import Inbound
 from turngraph.session_keys import is_cron, is_heartbeat
 
@@ -59,15 +59,17 @@ def entry_freshness(
     )
 
 
-def with_inbound_facts(entry: Mapping[str, Any], inbound: Inbound, key: str, chat: str) -> dict[str, Any]:
-    """Bring an entry up to date with where the message came from; a system run does not move the conversation."""
+def with_inbound_facts(
+    entry: Mapping[str, Any], inbound: Inbound, key: str, chat: str, now: datetime
+) -> dict[str, Any]:
+    """Bring an entry up to date with where and when the message came; a system run does not move the conversation."""
     changed = dict(entry)
     changed.setdefault("chatType", chat)
     if not counts_as_interaction(inbound):
         if begins_anew(inbound, key):
             changed = {name: value for name, value in changed.items() if name not in _DELIVERY}
         return changed
-    changed["chatType"] = chat
+    changed |= {"chatType": chat, "lastInteractionAt": to_ms(now)}
     facts = {"channel": inbound.channel, "to": inbound.peer, "accountId": inbound.account, "threadId": inbound.thread}
     known = {name: value for name, value in facts.items() if value is not None}
     if known:
@@ -80,22 +82,3 @@ def with_inbound_facts(entry: Mapping[str, Any], inbound: Inbound, key: str, cha
         if inbound.peer:
             changed["groupId"] = inbound.peer
     return changed
-
-
-@dataclass(frozen=True, slots=True)
-class ForkChoice:
-    """Whether a thread begins with a copy of its parent's history, and why or why not."""
-
-    fork: bool
-    why: str
-    settled: bool
-
-
-def fork_choice(parent_tokens: int, limit: int) -> ForkChoice:
-    """Decide by the size of the parent's history; 0 is no limit. A parent that is too large is not asked again.
-
-    Source: spec/sessions.md 2.4 step 8.
-    """
-    if limit and parent_tokens > limit:
-        return ForkChoice(False, f"the parent holds {parent_tokens} tokens, limit {limit}: begins empty", True)
-    return ForkChoice(True, f"begins with the parent's history of {parent_tokens} tokens", True)

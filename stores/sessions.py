@@ -65,7 +65,7 @@ class SessionStore:
     agent_id: str = "main"
     clock: Clock = field(default_factory=SystemClock)
     ids: Ids = field(default_factory=RandomIds)
-    _turns: dict[str, ExitStack] = field(default_factory=dict)
+    _held: dict[str, dict[Path, ExitStack]] = field(default_factory=dict)
     _told: str | None = None
 
     @classmethod
@@ -133,6 +133,16 @@ class SessionStore:
         return next((path for path in candidates if path.is_file()), candidates[0])
 
     @contextmanager
+    def locked(self, *, timeout_ms: int = LOCK_TIMEOUT_MS) -> Iterator[None]:
+        """Hold the lock of the table over several transactions of this thread.
+
+        Raises:
+            SessionBusy: another process or thread holds it for longer than ``timeout_ms``.
+        """
+        with hold_exclusive(self.path, timeout_ms=timeout_ms):
+            yield
+
+    @contextmanager
     def transaction(self, *, timeout_ms: int = LOCK_TIMEOUT_MS) -> Iterator[dict[str, Entry]]:
         """Change the table under its lock: yields entries to add, replace and delete.
 
@@ -143,7 +153,7 @@ class SessionStore:
             SessionBusy: another process holds the lock.
             OSError: the table could not be written; the old one stands.
         """
-        with hold_exclusive(self.path, timeout_ms=timeout_ms):
+        with self.locked(timeout_ms=timeout_ms):
             loaded = self.read()
             entries = dict(loaded.entries)
             yield entries
@@ -191,12 +201,12 @@ class SessionStore:
             SessionBusy: another turn runs for longer than ``timeout_ms``.
         """
         async with turn_lock(self.turn_file(key), timeout_ms=timeout_ms, purpose=purpose):
-            with ExitStack() as held:
-                self._turns[key] = held
-                try:
-                    yield
-                finally:
-                    del self._turns[key]
+            self._held[key] = {}
+            try:
+                yield
+            finally:
+                for lock in self._held.pop(key).values():
+                    lock.close()
 
     def hold_transcript(self, key: str, path: Path, *, timeout_ms: int, max_hold_ms: int = TRANSCRIPT_HOLD_MS) -> None:
         """Hold the lock file of a transcript until the running turn of ``key`` ends, so that OpenClaw keeps out.
@@ -206,8 +216,12 @@ class SessionStore:
         Raises:
             SessionBusy: a live process holds it.
         """
-        if (held := self._turns.get(key)) is not None:
-            held.enter_context(hold_lock(path, timeout_ms=timeout_ms, max_hold_ms=max_hold_ms))
+        held = self._held.get(key)
+        if held is None or path in held:
+            return
+        with ExitStack() as stack:
+            stack.enter_context(hold_lock(path, timeout_ms=timeout_ms, max_hold_ms=max_hold_ms))
+            held[path] = stack.pop_all()
 
 
 def put_entry(entries: dict[str, Entry], found: Lookup, entry: Entry) -> None:

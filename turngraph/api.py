@@ -276,10 +276,7 @@ class Agent:
         )
 
     def _lock(self, context: TurnContext) -> AbstractAsyncContextManager[Any]:
-        from stores.locks import turn_lock
-
-        timeout_ms = self.settings.session.busy_timeout_ms
-        return turn_lock(context.sessions.turn_file(context.session_key), timeout_ms=timeout_ms)
+        return context.sessions.turn(context.session_key, timeout_ms=self.settings.session.busy_timeout_ms)
 
 
 def _inbound(message: str | Inbound, facts: Mapping[str, Any]) -> Inbound:
