@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from turngraph.errors import NotFound
+from turngraph.images import Picture, fit_image
 from turngraph.media_markers import STORED_PATH, clean_name
 from turngraph.media_types import UNKNOWN_TYPE, ending, media_type
 
@@ -80,6 +81,8 @@ class MediaStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        # A picture is wanted again before every model call of a turn; its hash says that it is still the same.
+        self._pictures: dict[tuple[str, int], Picture] = {}
 
     def put(self, data: bytes, name: str | None = None, media_type: str | None = None) -> MediaFact:
         """Store ``data`` under its hash, once; a second call with the same bytes writes nothing.
@@ -108,6 +111,18 @@ class MediaStore:
             return self.file(path).read_bytes()
         except FileNotFoundError:
             raise NotFound(f"{path} is not in the media folder; the message keeps its marker.") from None
+
+    def picture(self, path: str, max_dimension_px: int) -> Picture:
+        """Return a stored image as it is sent: no side longer than ``max_dimension_px``.
+
+        Raises:
+            NotFound: there is no such file here.
+            ValueError: it is no image that can be opened.
+        """
+        key = (path, max_dimension_px)
+        if key not in self._pictures:
+            self._pictures[key] = fit_image(self.load(path), max_dimension_px)
+        return self._pictures[key]
 
     def file(self, path: str) -> Path:
         """Return where a stored file lies, by its path in a transcript.

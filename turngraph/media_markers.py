@@ -6,7 +6,6 @@ Source: spec/tools.md section 8, spec/context.md section 4.4.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from turngraph.text import head
 
@@ -34,18 +33,17 @@ def clean_name(name: str | None) -> str | None:
     return head(cleaned, NAME_MAX_CHARS) or None
 
 
-def attached_markers(files: Sequence[tuple[str, str | None, str | None]]) -> list[str]:
-    """Write the marker of each stored file, with a count in front when there are several.
+def attached_marker(path: str, media_type: str | None, name: str | None, number: int = 1, count: int = 1) -> str:
+    """Write the marker of a stored file; of several, with its number.
 
-    Args:
-        files: (stored path, media type, cleaned name) in the order of arrival.
-
-    >>> attached_markers([("media/ab.png", "image/png", "cat.png")])
-    ['[media attached: media/ab.png (image/png) | cat.png]']
+    >>> attached_marker("media/ab.png", "image/png", "cat.png")
+    '[media attached: media/ab.png (image/png) | cat.png]'
+    >>> attached_marker("media/ab.bin", None, None, 2, 3)
+    '[media attached 2/3: media/ab.bin]'
     """
-    if len(files) == 1:
-        return [f"[media attached: {_reference(*files[0])}]"]
-    return [f"[media attached {n}/{len(files)}: {_reference(*file)}]" for n, file in enumerate(files, 1)]
+    place = f" {number}/{count}" if count > 1 else ""
+    kind = f" ({media_type})" if media_type else ""
+    return f"[media attached{place}: {path}{kind}{f' | {name}' if name else ''}]"
 
 
 def count_marker(count: int) -> str:
@@ -56,10 +54,6 @@ def count_marker(count: int) -> str:
 def image_marker(path: str, media_type: str) -> str:
     """Write what stands for an image inside a tool result."""
     return f"[image: {path} ({media_type})]"
-
-
-def _reference(path: str, media_type: str | None, name: str | None) -> str:
-    return path + (f" ({media_type})" if media_type else "") + (f" | {name}" if name else "")
 
 
 def without_markers(text: str) -> str:
