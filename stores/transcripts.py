@@ -209,8 +209,11 @@ class Transcript:
         if custom_type not in self._carried().get("customTypes", (custom_type,)):
             return None
         for raw in self._rows_before(custom_type):
-            if raw.get("type") == "custom" and raw.get("customType") == custom_type and has_id(raw):
-                return entry_of(raw)
+            if raw.get("type") == "custom" and raw.get("customType") == custom_type:
+                if has_id(raw):
+                    return entry_of(raw)
+                self.load_all()  # its id is derived from its line number
+                return self.newest_custom(custom_type)
         return None
 
     def labels(self) -> dict[str, str]:
