@@ -61,7 +61,7 @@ _LOOKS_LIKE_SIZE = re.compile(
 _COMPACTION = re.compile(r"summarization failed|auto-compaction|compaction", re.IGNORECASE)
 _OBSERVED = re.compile(
     r"prompt is too long:\s*([\d,]+) tokens|requested (?:about )?([\d,]+) tokens|resulted in ([\d,]+) tokens"
-    r"|requested:\s*([\d,]+)|input token count \(([\d,]+)\)|request contains ([\d,]+) tokens",
+    r"|requested:\s*([\d,]+)|input token count \(([\d,]+)\)",
     re.IGNORECASE,
 )
 

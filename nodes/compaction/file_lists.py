@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from turngraph.messages import Message
 
 LIST_MAX_CHARS = 900
-SECTION_MAX_CHARS = 2_000
 
 _PATH_ARGUMENTS = ("path", "file_path", "filePath")
 _PREFIX = re.compile(r"(?:mcp__.+?__|x__)")
@@ -62,23 +61,19 @@ def previous_file_operations(details: Any, *, from_hook: bool) -> FileOperations
     return FileOperations(read=_texts(details.get("readFiles")), edited=_texts(details.get("modifiedFiles")))
 
 
-def file_lists_text(operations: FileOperations) -> str:
+def file_lists_text(read_files: Sequence[str], modified_files: Sequence[str]) -> str:
     """Write both lists, beginning with a blank line; empty when both are."""
-    return "".join(
-        f"\n\n<{tag}>\n{chr(10).join(files)}\n</{tag}>"
-        for tag, files in (("read-files", operations.read_files), ("modified-files", operations.modified_files))
-        if files
-    )
+    lists = (("read-files", read_files), ("modified-files", modified_files))
+    return "".join(f"\n\n<{tag}>\n{chr(10).join(files)}\n</{tag}>" for tag, files in lists if files)
 
 
-def bounded_file_lists_text(operations: FileOperations) -> str:
+def bounded_file_lists_text(read_files: Sequence[str], modified_files: Sequence[str]) -> str:
     """Write both lists, each at most 900 characters with its tags; what does not fit is counted."""
-    lists = (("read-files", operations.read_files), ("modified-files", operations.modified_files))
-    text = "".join(f"\n\n{_bounded_list(tag, files)}" for tag, files in lists if files)
-    return text[:SECTION_MAX_CHARS]
+    lists = (("read-files", read_files), ("modified-files", modified_files))
+    return "".join(f"\n\n{_bounded_list(tag, files)}" for tag, files in lists if files)
 
 
-def _bounded_list(tag: str, files: list[str]) -> str:
+def _bounded_list(tag: str, files: Sequence[str]) -> str:
     opening, closing = f"<{tag}>\n", f"\n</{tag}>"
     room = LIST_MAX_CHARS - len(opening) - len(closing)
     body = ""

@@ -16,7 +16,7 @@ from nodes.compaction.ask import Summariser
 from nodes.compaction.instructions import custom_focus
 from nodes.compaction.preparation import NotPrepared, Preparation, prepare_compaction
 from nodes.compaction.refresh import summary_rules
-from nodes.compaction.settings import effective_settings
+from nodes.compaction.settings import MAX_RETRIES, clamped, effective_settings, timeout_ms
 from nodes.compaction.summary import Summary, SummaryPolicy, extracted_summary, model_summary, plain_summary
 from nodes.state import SessionFacts, TurnContext
 from stores.transcript_entries import Entry
@@ -116,7 +116,7 @@ async def run_compaction(
     summariser = _summariser(context)
     policy = _policy(context, summariser, focus)
     try:
-        async with asyncio.timeout(settings.timeout_seconds):
+        async with asyncio.timeout(timeout_ms(settings.timeout_seconds) / 1000):
             summary = await _summary(context, plan, policy, summariser)
     except TimeoutError:
         return _failed(f"Compaction timed out after {settings.timeout_seconds} s", trigger, plan, decisions)
@@ -175,7 +175,7 @@ def _policy(context: TurnContext, summariser: Summariser, focus: str | None) -> 
         limits=effective_settings(context.settings.compaction, context.window_tokens),
         summariser_window_tokens=summariser.window_tokens if summariser.models else context.window_tokens,
         checked=settings.quality_guard.enabled,
-        retries=settings.quality_guard.max_retries,
+        retries=clamped(settings.quality_guard.max_retries, MAX_RETRIES),
         identifier_policy=settings.identifier_policy,
         identifier_instructions=settings.identifier_instructions,
         max_history_share=settings.max_history_share,

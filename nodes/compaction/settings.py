@@ -5,6 +5,7 @@ Source: spec/compaction.md section 0, design decision 1.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ SUMMARY_CAP_CHARS = 16_000  # weighted characters, spec/compaction.md 4.10
 SUMMARY_OVERHEAD_TOKENS = 4_096  # instructions and answer of a summary call, section 3
 SMALLEST_CHUNK_TOKENS = 512
 MAX_RECENT_TURNS = 12
+MAX_RETRIES = 3
+DEFAULT_TIMEOUT_MS = 900_000
 MAX_TIMEOUT_MS = 2_147_000_000
 
 
@@ -65,7 +68,7 @@ def effective_limits(
     reserve_tokens: int,
     reserve_tokens_floor: int,
     keep_recent_tokens: int,
-    recent_turns_preserve: int,
+    recent_turns_preserve: float,
 ) -> Limits:
     """Derive the limits of a compaction for a window of ``window_tokens``."""
     reserve = effective_reserve_tokens(reserve_tokens, reserve_tokens_floor, window_tokens)
@@ -73,7 +76,7 @@ def effective_limits(
         window_tokens=window_tokens,
         reserve_tokens=reserve,
         keep_tokens=max(1, min(keep_recent_tokens, (window_tokens - reserve) // 2)),
-        recent_turns=max(0, min(recent_turns_preserve, MAX_RECENT_TURNS)),
+        recent_turns=clamped(recent_turns_preserve, MAX_RECENT_TURNS),
         recent_turn_tokens=window_tokens // 4,
         summary_chars=min(SUMMARY_CAP_CHARS, window_tokens // 8 * 4),
         summary_tokens=window_tokens // 8,
@@ -89,6 +92,18 @@ def effective_settings(compaction: Compaction, window_tokens: int) -> Limits:
         keep_recent_tokens=compaction.keep_recent_tokens,
         recent_turns_preserve=compaction.recent_turns_preserve,
     )
+
+
+def clamped(value: float, highest: int) -> int:
+    """Return ``value`` without its fraction, from 0 to ``highest``."""
+    return max(0, min(math.floor(value), highest))
+
+
+def timeout_ms(seconds: float | None) -> int:
+    """Return the time one compaction may take; an unusable setting means 15 minutes."""
+    if seconds is None or not math.isfinite(seconds) or seconds <= 0:
+        return DEFAULT_TIMEOUT_MS
+    return min(math.floor(seconds) * 1000, MAX_TIMEOUT_MS)
 
 
 def flush_threshold_tokens(window_tokens: int, reserve_tokens: int, soft_tokens: int) -> int:

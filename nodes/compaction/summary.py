@@ -139,7 +139,11 @@ async def plain_summary(plan: Preparation, policy: SummaryPolicy, ask: Ask, coun
     prefix = await _prefix(plan, policy, ask, counter)
     if prefix:
         body = f"{body}\n\n---{split_section(prefix)}"
-    text = cap_with_suffix(mask_credentials(body), file_lists_text(plan.files), policy.limits.summary_chars)
+    text = cap_with_suffix(
+        mask_credentials(body),
+        file_lists_text(plan.files.read_files, plan.files.modified_files),
+        policy.limits.summary_chars,
+    )
     return Summary(text, "model")
 
 
@@ -226,7 +230,12 @@ def _assembled(body: str, prefix: str, plan: Preparation, policy: SummaryPolicy,
     lines = recent_turn_lines(plan.cut_turns)
     recent = f"\n\n{RECENT_HEADING}\n" + "\n".join(lines) if lines else ""
     failures = tool_failures_section(find_tool_failures(plan.all_folded))
-    suffix = split_section(prefix) + recent + failures + bounded_file_lists_text(plan.files)
+    suffix = (
+        split_section(prefix)
+        + recent
+        + failures
+        + bounded_file_lists_text(plan.files.read_files, plan.files.modified_files)
+    )
     suffix = mask_credentials(suffix) + policy.rules
     return cap_with_suffix(mask_credentials(body), suffix, policy.limits.summary_chars - room_for)
 
