@@ -54,11 +54,12 @@ class RouteCheck:
 
     Attributes:
         route: what to do.
-        estimate_tokens: counted tokens with the safety factor. budget_tokens: window less the reserve.
+        counted_tokens: as counted. estimate_tokens: the same with the safety factor. budget_tokens: window less the reserve.
         reducible_chars: weighted characters that shorter tool results would free.
     """
 
     route: RequestRoute
+    counted_tokens: int
     estimate_tokens: int
     budget_tokens: int
     reducible_chars: int
@@ -92,7 +93,7 @@ def check_route(tokens: int, window_tokens: int, reserve_tokens: int, reducible_
         route = "compact_only"
     else:
         route = "truncate_tool_results_only" if reducible_chars >= enough else "compact_then_truncate"
-    return RouteCheck(route, estimate, budget, max(0, reducible_chars))
+    return RouteCheck(route, tokens, estimate, budget, max(0, reducible_chars))
 
 
 def cap_results(messages: Sequence[Message], limit: int) -> Step:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
     from stores.transcripts import Transcript
-    from turngraph.config import AgentSettings
+    from turngraph.config.schema_agent import ContextPruning
 
 NODE = "prune"
 TOUCH_TYPE = "openclaw.cache-ttl"
@@ -60,9 +60,8 @@ class PruneRules:
     placeholder: str = CLEARED
 
 
-def prune_rules(settings: AgentSettings) -> PruneRules | None:
+def prune_rules(pruning: ContextPruning) -> PruneRules | None:
     """Read the rules from the settings; ``None`` when pruning is off."""
-    pruning = settings.context_pruning
     if pruning.mode == "off":
         return None
     return PruneRules(
@@ -78,7 +77,7 @@ def prune_rules(settings: AgentSettings) -> PruneRules | None:
         trim_head_chars=pruning.soft_trim.head_chars,
         trim_tail_chars=pruning.soft_trim.tail_chars,
         clears=pruning.hard_clear.enabled,
-        placeholder=pruning.hard_clear.placeholder,
+        placeholder=pruning.hard_clear.placeholder.strip() or CLEARED,
     )
 
 
@@ -389,21 +388,33 @@ def prune_request(
 
 async def prune(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, Any]:
     """LangGraph node around :func:`prune_request`; what it shortens is recorded in the transcript."""
-    context = runtime.context
+    pruned = _prune(state["messages"], runtime.context)
+    return {"messages": pruned.messages, "decisions": pruned.decisions}
+
+
+def prune_again(messages: Sequence[Message], context: TurnContext) -> Pruned:
+    """Prune the working set of a running turn before another model call; silent when there is nothing new."""
+    pruned = _prune(messages, context)
+    return pruned if pruned.changed else replace(pruned, decisions=())
+
+
+def _prune(messages: Sequence[Message], context: TurnContext) -> Pruned:
     facts = context.model.facts
     settings = context.settings
     now_ms = to_ms(context.clock.now())
+    known = context.prune_state or load_prune_state(context.opened, facts.provider, facts.model_id)
     pruned = prune_request(
-        state["messages"],
-        load_prune_state(context.opened, facts.provider, facts.model_id),
-        prune_rules(settings),
+        messages,
+        known,
+        prune_rules(settings.context_pruning),
         window_tokens=context.window_tokens,
         now_ms=now_ms,
         eligible=settings.context_pruning.eligible == "always" or is_eligible(facts.provider, facts.model_id),
     )
     if pruned.projections:
         record_projections(context.opened, pruned.projections)
-    return {"messages": pruned.messages, "decisions": pruned.decisions}
+    context.prune_state = known.after(pruned, now_ms)
+    return pruned
 
 
 def load_prune_state(transcript: Transcript, provider: str, model_id: str) -> PruneState:

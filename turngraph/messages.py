@@ -161,7 +161,8 @@ class Message:
 
     def evolve(self, *, drop: Iterable[str] = (), **changes: Any) -> Message:
         """Return a copy with ``changes`` to the raw mapping (``drop`` removes keys), marked as derived."""
-        raw = {key: value for key, value in self.raw.items() if key not in set(drop)} | changes
+        gone = frozenset(drop)
+        raw = {key: value for key, value in self.raw.items() if key not in gone} | changes
         return Message(raw, self.origin, derived=True)
 
 
@@ -228,7 +229,7 @@ def missing_result(call_id: str, name: str, timestamp_ms: float) -> Message:
         "toolCallId": call_id,
         "toolName": name or "unknown",
         "content": [text_block(MISSING_RESULT_TEXT)],
-        "details": {"openclawSyntheticMissingToolResult": True},
+        "details": {"openclawSyntheticMissingToolResult": True, "reason": "missing_tool_result"},
         "isError": True,
         "timestamp": timestamp_ms,
     }

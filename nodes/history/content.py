@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nodes.history.step import Step, each
+from nodes.history.step import Step, as_tuple, decide, each
 from nodes.silent import is_silent
 from turngraph.messages import TEXT_TYPES, THINKING_TYPES, TOOL_CALL_TYPES, Block, Message, block_text, text_block
 from turngraph.text import js_trim
@@ -124,9 +124,7 @@ def lift_result_blocks(messages: Sequence[Message]) -> Step:
         if rest:
             out.append(message.evolve(content=rest))
     if not lifted:
-        return Step(tuple(messages) if not isinstance(messages, tuple) else messages)
-    from nodes.history.step import decide
-
+        return Step(as_tuple(messages))
     why = f"{len(lifted)} user messages held tool results; made messages of their own"
     return Step(tuple(out), (decide("repaired", why, lifted, len(messages), len(out)),))
 
@@ -151,24 +149,32 @@ def _result_from(message: Message, block: Block) -> Message:
     )
 
 
+def blank_users(messages: Sequence[Message]) -> Step:
+    """Drop user messages without visible text or image."""
+    return each(messages, _if_said, "blank user messages", roles=("user",), what="dropped")
+
+
+def _if_said(message: Message) -> Message | None:
+    content = message.raw.get("content")
+    if isinstance(content, str):
+        return message if js_trim(content) else None
+    blocks = content if isinstance(content, list) else []
+    return message if any(not (isinstance(block, dict) and is_blank(block)) for block in blocks) else None
+
+
 def blank_text(messages: Sequence[Message]) -> Step:
-    """Drop blank text from users and tool results; a blank user message goes, a blank result says that it is."""
+    """Drop blank text blocks from users and tool results; one that is emptied says that it was empty."""
     return each(messages, _without_blank, "messages with blank text", roles=("user", "toolResult"))
 
 
-def _without_blank(message: Message) -> Message | None:
+def _without_blank(message: Message) -> Message:
     content = message.raw.get("content")
-    is_user = message.raw.get("role") == "user"
-    if isinstance(content, str):
-        return message if js_trim(content) else None
     if not isinstance(content, list):
-        return None if is_user else message.evolve(content=[text_block(EMPTY_CONTENT)])
-    if content and not any(isinstance(block, dict) and is_blank(block) for block in content):
         return message
     kept = [block for block in content if not (isinstance(block, dict) and is_blank(block))]
-    if kept:
-        return message.evolve(content=kept)
-    return None if is_user else message.evolve(content=[text_block(EMPTY_CONTENT)])
+    if kept and len(kept) == len(content):
+        return message
+    return message.evolve(content=kept or [text_block(EMPTY_CONTENT)])
 
 
 def silent_answers(messages: Sequence[Message]) -> Step:

@@ -82,6 +82,16 @@ def _whole(value: Any, info: ValidationInfo) -> Any:
     return value
 
 
+def _bounded(low: float, high: float = math.inf) -> BeforeValidator:
+    """Move a number of a foreign file to the nearest allowed one, where the original does."""
+
+    def bound(value: Any, info: ValidationInfo) -> Any:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return min(max(value, low), high) if is_number and read_as(info).lenient else value
+
+    return BeforeValidator(bound)
+
+
 def _id_text(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
@@ -204,6 +214,8 @@ Int = Annotated[int, BeforeValidator(_whole)]
 Positive = Annotated[int, BeforeValidator(_whole), Gt(0)]
 Natural = Annotated[int, BeforeValidator(_whole), Ge(0)]
 Ratio = Annotated[float, Ge(0), Le(1)]
+BoundedNatural = Annotated[int, _bounded(0), BeforeValidator(_whole), Ge(0)]
+BoundedRatio = Annotated[float, _bounded(0, 1), Ge(0), Le(1)]
 Money = Annotated[float, Ge(0)]
 Id = Annotated[str, BeforeValidator(_id_text)]
 Texts = Annotated[tuple[Id, ...], Strict(False)]

@@ -12,6 +12,8 @@ from pydantic import BeforeValidator, Field, Strict
 
 from turngraph.config.fields import (
     Allowed,
+    BoundedNatural,
+    BoundedRatio,
     ClockTime,
     EndTime,
     FilePath,
@@ -121,9 +123,9 @@ class NamePatterns(Section):
 class SoftTrim(Section):
     """Results longer than ``max_chars`` keep their head and tail."""
 
-    max_chars: Natural = 4_000
-    head_chars: Natural = 1_500
-    tail_chars: Natural = 1_500
+    max_chars: BoundedNatural = 4_000
+    head_chars: BoundedNatural = 1_500
+    tail_chars: BoundedNatural = 1_500
 
 
 class HardClear(Section):
@@ -144,10 +146,10 @@ class ContextPruning(Section):
         BeforeValidator(lambda value: None if value is False else value),
         Allowed("a number from 0 to 1, or false"),
     ] = None
-    keep_last_assistants: Natural = 3
-    soft_trim_ratio: Ratio = 0.3
-    hard_clear_ratio: Ratio = 0.5
-    min_prunable_tool_chars: Natural = 50_000
+    keep_last_assistants: BoundedNatural = 3
+    soft_trim_ratio: BoundedRatio = 0.3
+    hard_clear_ratio: BoundedRatio = 0.5
+    min_prunable_tool_chars: BoundedNatural = 50_000
     tools: NamePatterns = Field(default_factory=NamePatterns)
     soft_trim: SoftTrim = Field(default_factory=SoftTrim)
     hard_clear: HardClear = Field(default_factory=HardClear)
