@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from stores.transcript_entries import dump_line
-from stores.transcripts import OWN_FIELD, Transcript
+from stores.transcript_view import OWN_FIELD
+from stores.transcripts import Transcript
 from turngraph.clock import RandomIds, SystemClock, iso_ms, to_ms
 
 VISIBLE_MESSAGES = 500
