@@ -40,7 +40,7 @@ def drawable(compiled: CompiledStateGraph[Any, Any, Any, Any]) -> Drawable:
         edges += [
             Edge(a.source, b.target, a.label or b.label, a.conditional or b.conditional) for a in before for b in after
         ]
-    names = _reading_order([edge for edge in edges], "__start__")
+    names = _reading_order(edges, "__start__")
     place = {name: index for index, name in enumerate(names)}
     edges.sort(key=lambda edge: (place[edge.source], place[edge.target], edge.label))
     return Drawable(tuple(names), tuple(edges))

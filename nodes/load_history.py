@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
 
-async def load_history(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, Any]:
+async def load_history(_state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, Any]:
     """LangGraph node: what the transcript shows from its leaf back to the last compaction.
 
     Source: spec/sessions.md section 4.6, design.md "Cost grows with what is visible".

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from nodes.attachments import MIB, take_in
 from nodes.events import emit, emit_message
 from nodes.loop_state import LoopInput, LoopOutput
 from nodes.overflow import plan_recovery
@@ -50,7 +51,7 @@ def prompt_with(loop: AgentLoop) -> Callable[[TurnState, Runtime[TurnContext]], 
         }
         out: LoopOutput = await loop.ainvoke(inner, context=runtime.context)  # type: ignore[assignment]
         emit(runtime, "agent_end")
-        update = {
+        update: dict[str, Any] = {
             "messages": out["messages"],
             "user_entry_id": entry_id,
             "decisions": (*decisions, *out.get("decisions", ())),
@@ -86,15 +87,17 @@ async def _append_user(
     context = runtime.context
     inbound = state["inbound"]
     messages, text, decisions = _merge_orphan(state["messages"], state.get("text", ""), context)
+    extra: dict[str, Any] | None = None
     if inbound.recorded is not None:
-        message = (
-            Message(inbound.recorded) if text == state.get("text") else Message(inbound.recorded).evolve(content=text)
-        )
+        message = Message(inbound.recorded)
+        message = message if text == state.get("text", "") else message.evolve(content=text)
     else:
+        limit_bytes = int(context.settings.media_max_mb * MIB)
+        taken = take_in(text, inbound.attachments, context.media.put, limit_bytes)
+        decisions = (*decisions, *taken.decisions)
+        extra = {"turngraph": {"media": [fact.raw for fact in taken.media]}} if taken.media else None
         fields: dict[str, Any] = {"provenance": inbound.provenance} if inbound.provenance else {}
-        message = user_message([text_block(text)], inbound.at or context.clock.now(), **fields)
-    media = state.get("media", ())
-    extra = {"turngraph": {"media": [fact.raw for fact in media]}} if media else None
+        message = user_message([text_block(taken.text)], inbound.at or context.clock.now(), **fields)
     written = await record(message, runtime, durable=True, extra=extra)
     for appended in written.messages:
         emit_message(runtime, appended)
@@ -106,7 +109,7 @@ def _merge_orphan(
     messages: tuple[Message, ...], text: str, context: TurnContext
 ) -> tuple[tuple[Message, ...], str, tuple[Decision, ...]]:
     last = context.opened.branch()[-1:] if messages else ()
-    if not last or last[0].type != "message" or not messages[-1].entry_id == last[0].id:
+    if not last or last[0].type != "message" or messages[-1].entry_id != last[0].id:
         return messages, text, ()
     orphan = messages[-1]
     if orphan.role != "user":

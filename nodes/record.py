@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from nodes.attachments import MIB, store_images
 from nodes.history.provider_policy import resolve_policy
 from nodes.state import TurnContext
 from nodes.write_guard import Guarded, ResultFacts, WriteRules, flush_pending, guard_write
@@ -39,6 +40,11 @@ async def record(
     """
     context = runtime.context
     hooked: list[Decision] = []
+    stored = store_images(message, context.media.put, int(context.settings.media_max_mb * MIB))
+    if stored.media:
+        extra = {**(extra or {}), "turngraph": {"media": [fact.raw for fact in stored.media]}}
+    message = stored.message
+    hooked.extend(stored.decisions)
     guarded = guard_write(message, context.pending_calls, _rules(context, hooked), to_ms(context.clock.now()))
     return _append(guarded, hooked, context, durable=durable, extra=extra)
 

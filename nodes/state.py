@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nodes.prune import PruneState
     from nodes.segments import PromptParts
     from stores.home import Home
-    from stores.media import MediaFact, MediaStore
+    from stores.media import MediaStore
     from stores.sessions import SessionStore
     from stores.transcripts import Transcript
     from turngraph.config import AgentSettings
@@ -152,7 +152,6 @@ class TurnState(TypedDict, total=False):
         session: set by ``resolve_session``.
         command, command_text: a command and what stood behind it.
         text: the user text that goes to the model: trigger cut off, media markers in front.
-        media: files that came with the message, stored.
         system: sections of the system prompt, in order; set by ``load_bootstrap``.
         messages: the working set, oldest first; includes the user's message once ``prompt`` has appended it.
         notes: context for the newest message.
@@ -168,7 +167,6 @@ class TurnState(TypedDict, total=False):
     command: CommandName | None
     command_text: str
     text: str
-    media: tuple[MediaFact, ...]
     system: tuple[Section, ...]
     messages: tuple[Message, ...]
     notes: tuple[ContextNote, ...]

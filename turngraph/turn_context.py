@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-
 from nodes.state import TurnContext
 from stores.media import MediaStore
 from turngraph.errors import ModelError
