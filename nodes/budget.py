@@ -75,7 +75,7 @@ async def budget(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, A
         update["attempts"] = attempts.bump(compaction_trigger="threshold")
     else:
         route = "fits"
-    decisions += (_decision(weight, route, why),)
+    decisions += (_decision(weight, route, why, limits, context),)
     return update | {"route": route, "why": why, "decisions": decisions}
 
 
@@ -202,8 +202,15 @@ def _counts(entry: Any) -> bool:
     return entry.type == "compaction" or speaks(entry)
 
 
-def _decision(weight: Weight, route: str, why: str) -> Decision:
+def _decision(weight: Weight, route: str, why: str, limits: Limits, context: TurnContext) -> Decision:
+    flush = context.settings.compaction.memory_flush
+    flush_from = flush_threshold_tokens(limits.window_tokens, limits.reserve_tokens, flush.soft_threshold_tokens)
+    marks = {"compaction": limits.threshold_tokens, "flush": flush_from if flush.enabled else 0}
     data = {"system": weight.system, "tools": weight.tools, "messages": weight.messages, "incoming": weight.incoming}
     return Decision(
-        node="budget", what="routed", why=f"{route}: {why}", tokens_before=weight.tokens, data=data | {"route": route}
+        node="budget",
+        what="routed",
+        why=f"{route}: {why}",
+        tokens_before=weight.tokens,
+        data=data | {"route": route, "limits": marks},
     )
