@@ -68,7 +68,9 @@ def build_turn_graph() -> TurnGraph:
     )
     graph.add_edge("memory_flush", "budget")
     graph.add_conditional_edges(
-        "compact", route, {"compacted": "load_history", "not compacted": "prompt", "answered": "persist"}
+        "compact",
+        route,
+        {"compacted": "load_history", "not compacted": "prompt", "shrink due": "shrink", "answered": "persist"},
     )
     graph.add_conditional_edges(
         "prompt", route, {"answered": "persist", "compact due": "compact", "shrink due": "shrink"}

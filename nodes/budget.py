@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from nodes.compaction.cycle import compaction_count, is_flushed
 from nodes.compaction.refresh import refresh_text
 from nodes.compaction.settings import Limits, effective_settings, flush_threshold_tokens
 from nodes.compaction.usage import context_size
@@ -112,13 +113,7 @@ def flush_is_due(tokens: int, threshold_tokens: int, entry: Mapping[str, Any] | 
     """
     if entry is None or threshold_tokens <= 0 or tokens < threshold_tokens:
         return False
-    return not is_flushed(entry)
-
-
-def is_flushed(entry: Mapping[str, Any]) -> bool:
-    """Whether this compaction cycle has had its flush."""
-    flushed_at = entry.get("memoryFlushCompactionCount")
-    return isinstance(flushed_at, (int, float)) and flushed_at == (entry.get("compactionCount") or 0)
+    return not is_flushed(entry, entry.get("compactionCount") or 0)
 
 
 def _compaction_reason(tokens: int, shrinking_is_enough: bool, limits: Limits, context: TurnContext) -> str:
@@ -140,7 +135,10 @@ def _flush_reason(state: TurnState, tokens: int, compact: str, limits: Limits, c
     flush = settings.memory_flush
     entry = context.sessions.find(state["session"].key).entry
     attempts = state.get("attempts", Attempts())
-    if settings.mode == "off" or not flush.enabled or attempts.flush_tried or entry is None or is_flushed(entry):
+    if settings.mode == "off" or not flush.enabled or attempts.flush_tried or entry is None:
+        return ""
+    entry = {**entry, "compactionCount": compaction_count(entry, context.opened.branch())}
+    if is_flushed(entry, entry["compactionCount"]):
         return ""
     if state["inbound"].kind in _WITHOUT_FLUSH or not workspace_is_writable(state["session"], context):
         return ""

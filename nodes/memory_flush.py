@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from nodes.compaction.cycle import compaction_count
 from nodes.compaction.preparation import NotPrepared, prepare_compaction
 from nodes.compaction.settings import Limits, effective_settings
 from nodes.compaction.staging import tool_groups
@@ -62,7 +63,7 @@ async def memory_flush(state: TurnState, runtime: Runtime[TurnContext]) -> dict[
     context = runtime.context
     session = state["session"]
     entry = context.sessions.find(session.key).entry or {}
-    count = entry.get("compactionCount") or 0
+    count = compaction_count(entry, context.opened.branch())
     attempts = state.get("attempts", Attempts())
     emit(runtime, "memory_flush_start")
     try:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from nodes.compaction.ask import Summariser
+from nodes.compaction.cycle import compaction_count
 from nodes.compaction.instructions import custom_focus
 from nodes.compaction.preparation import NotPrepared, Preparation, prepare_compaction
 from nodes.compaction.refresh import summary_rules
@@ -193,7 +194,9 @@ async def _store(
 ) -> Outcome:
     plan, summary, tokens_after = made.plan, made.summary, made.tokens_after
     assert plan is not None and summary is not None and tokens_after is not None
+    count = compaction_count(context.sessions.find(session.key).entry, context.opened.branch()) + 1
     own = {
+        "count": count,
         "maker": summary.maker,
         "models": summariser.answered_by,
         "trigger": trigger,
@@ -208,7 +211,6 @@ async def _store(
         durable=context.live,
         turngraph=own,
     )
-    count = _count(context.sessions.find(session.key).entry) + 1
     patch = {"compactionCount": count, "totalTokens": tokens_after, "totalTokensFresh": False}
     context.sessions.update(
         session.key, patch, touch=False, drop=("inputTokens", "outputTokens", "cacheRead", "cacheWrite")
@@ -236,11 +238,6 @@ async def _sync_index(context: TurnContext) -> list[Decision]:
     except OSError as error:
         return [Decision(node=NODE, what="warned", why=f"the session's index was not brought up to date: {error}")]
     return []
-
-
-def _count(entry: Mapping[str, Any] | None) -> int:
-    value = (entry or {}).get("compactionCount")
-    return value if isinstance(value, int) and value > 0 else 0
 
 
 def _as_message(summary: str) -> Message:
