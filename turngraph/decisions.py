@@ -138,6 +138,8 @@ class Segment:
         tokens: by the turn's counter.
         block: index of the content block inside the transcript entry, when it is one.
         derived: whether ``text`` differs from what the transcript holds (cut, cleared, repaired).
+        sha256, chars: of the text as it was sent, on a segment that was read from a trace; its ``text`` is empty
+            until it is looked up.
     """
 
     kind: SegmentKind
@@ -148,6 +150,8 @@ class Segment:
     name: str | None = None
     block: int | None = None
     derived: bool = False
+    sha256: str | None = None
+    chars: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,135 @@
+"""A turn's trace as one plain row, and back: what the open days hold and what the tables are made of.
+
+Source: spec/seeing.md section 1. Texts of segments are not part of a row, only their digest and size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from turngraph.decisions import Decision, NodeRun, Origin, Segment, TurnTrace
+from turngraph.errors import StoreError
+
+SCHEMA_VERSION = 1  # of open days, spools and tables
+
+Row = dict[str, Any]
+
+
+def to_line(trace: TurnTrace) -> bytes:
+    """Write a trace as one line of JSON with sorted keys, line end included: equal traces give equal bytes.
+
+    Wall times stand in the fields ``duration_ms`` of the nodes and nowhere else.
+
+    Raises:
+        TypeError: when ``facts`` or the ``data`` of a decision hold a value that JSON does not have.
+    """
+    return orjson.dumps(to_row(trace), option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+
+
+def to_row(trace: TurnTrace) -> Row:
+    """Return a trace as plain values; what is absent or empty is left out."""
+    return {
+        "version": SCHEMA_VERSION,
+        "trace_id": trace.trace_id,
+        "agent_id": trace.agent_id,
+        "session_key": trace.session_key,
+        "session_id": trace.session_id,
+        "turn": trace.turn,
+        "started": _utc(trace.started),
+        "ended": _utc(trace.ended),
+        "facts": dict(trace.facts),
+        "nodes": [_plain(run) for run in trace.nodes],
+        "decisions": [{**_plain(decision), "ordinal": ordinal} for ordinal, decision in trace.decisions],
+        "segments": [_segment_row(segment) for segment in trace.segments],
+    }
+
+
+def from_row(row: Mapping[str, Any], source: str) -> TurnTrace:
+    """Build a trace from its row; the segments have digest and size in place of their text.
+
+    Raises:
+        StoreError: when the row has a newer schema version; ``source`` names where it stands.
+        KeyError, TypeError, ValueError: when the row is not one of ours.
+    """
+    check_version(row["version"], source)
+    return TurnTrace(
+        trace_id=row["trace_id"],
+        agent_id=row["agent_id"],
+        session_key=row["session_key"],
+        session_id=row["session_id"],
+        turn=row["turn"],
+        started=datetime.fromisoformat(row["started"]),
+        ended=datetime.fromisoformat(row["ended"]),
+        facts=row["facts"],
+        nodes=tuple(NodeRun(**{**run, "started": datetime.fromisoformat(run["started"])}) for run in row["nodes"]),
+        decisions=tuple(_decision(decision) for decision in row["decisions"]),
+        segments=tuple(_segment(segment) for segment in row["segments"]),
+    )
+
+
+def check_version(version: Any, source: str) -> None:
+    """Refuse what a newer program wrote.
+
+    Raises:
+        StoreError: for a version above :data:`SCHEMA_VERSION`.
+    """
+    if not isinstance(version, int) or version > SCHEMA_VERSION:
+        raise StoreError(
+            f"{source} has trace schema {version}, this program reads up to {SCHEMA_VERSION}; "
+            "read it with the newer turngraph that wrote it"
+        )
+
+
+def text_digest(segment: Segment) -> str:
+    """Return the SHA-256 of a segment's text, also when the text itself is not at hand."""
+    return segment.sha256 or sha256(segment.text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _utc(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat()
+
+
+def _plain(value: Any) -> Row:
+    """Return the fields of a frozen record that say something; ``None`` and empty ones follow from the type."""
+    plain: Row = {}
+    for field in fields(value):
+        item = getattr(value, field.name)
+        if isinstance(item, datetime):
+            plain[field.name] = _utc(item)
+        elif isinstance(item, Mapping):
+            plain |= {field.name: dict(item)} if item else {}
+        elif item is not None and item != ():
+            plain[field.name] = list(item) if isinstance(item, tuple) else item
+    return plain
+
+
+def _segment_row(segment: Segment) -> Row:
+    row = _plain(segment)
+    del row["text"]
+    row["origin"] = _plain(segment.origin)
+    row["sha256"] = text_digest(segment)
+    row["chars"] = len(segment.text) if segment.sha256 is None else segment.chars or 0
+    return row
+
+
+def _segment(row: Mapping[str, Any]) -> Segment:
+    return Segment(**{**row, "text": "", "origin": _origin(row["origin"])})
+
+
+def _origin(row: Mapping[str, Any]) -> Origin:
+    return Origin(**{**row, **_tuples(row, "lines", "replaced")})
+
+
+def _decision(row: Mapping[str, Any]) -> tuple[int, Decision]:
+    named = {key: value for key, value in row.items() if key != "ordinal"}
+    return row["ordinal"], Decision(**{**named, **_tuples(row, "entry_ids", "lines")})
+
+
+def _tuples(row: Mapping[str, Any], *names: str) -> Row:
+    return {name: tuple(row[name]) for name in names if name in row}
