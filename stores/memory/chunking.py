@@ -50,15 +50,12 @@ class CuratedPart:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A line, or a part of one that is too long; ``continues`` marks parts after the first."""
+    """A line, or a part of one that is too long, with its weight and a line end; ``continues`` marks later parts."""
 
     line: int
     text: str
+    cost: int
     continues: bool = False
-
-    @property
-    def cost(self) -> int:
-        return weighted_chars(self.text) + 1
 
 
 def text_hash(text: str) -> str:
@@ -124,14 +121,15 @@ def _pack(lines: Iterable[tuple[int, str]], limit: int, window: int) -> list[Chu
 
 
 def _pieces(number: int, line: str, limit: int) -> Iterator[_Piece]:
-    if weighted_chars(line) <= limit:
-        yield _Piece(number, line)
+    weight = weighted_chars(line)
+    if weight <= limit:
+        yield _Piece(number, line, weight + 1)
         return
     rest, continues = line, False
     while rest:
         # A first cut by plain length keeps the work on a line of a megabyte linear.
         part = weighted_head(rest[: floor_cut(rest, limit)], limit) or rest[:1]
-        yield _Piece(number, part, continues)
+        yield _Piece(number, part, weighted_chars(part) + 1, continues)
         rest, continues = rest[len(part) :], True
 
 
@@ -142,7 +140,7 @@ def _overlap(pieces: list[_Piece], window: int) -> list[_Piece]:
     for piece in reversed(pieces):
         if piece.cost > left:
             tail = weighted_tail(piece.text, left - 1) if not kept and left > 1 else ""
-            return [_Piece(piece.line, tail, True)] if tail else kept
+            return [_Piece(piece.line, tail, weighted_chars(tail) + 1, True)] if tail else kept
         kept.insert(0, piece)
         left -= piece.cost
     return kept

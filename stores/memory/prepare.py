@@ -74,7 +74,7 @@ def prepare_chunks(
     facts: FileFacts, chunks: Sequence[Chunk], *, origin: str, observed_ms: Sequence[int | None] = ()
 ) -> PreparedFile:
     """Tokenise chunks; the words of the file name belong to the first one, so that files are found by name."""
-    prepared = []
+    prepared: list[PreparedChunk] = []
     for index, chunk in enumerate(chunks):
         if not chunk.text.strip():
             continue

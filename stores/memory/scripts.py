@@ -54,9 +54,15 @@ def _han_table() -> dict[int, str]:
     return dict(zip(map(ord, traditional), simplified, strict=True))
 
 
+@cache
+def _traditional() -> frozenset[str]:
+    return frozenset(map(chr, _han_table()))
+
+
 def fold_han(run: str) -> str:
     """Write traditional Chinese characters as simplified ones, for matching only."""
-    return run.translate(_han_table())
+    # Translating costs ten times as much as finding out that there is nothing to translate.
+    return run if _traditional().isdisjoint(set(run)) else run.translate(_han_table())
 
 
 def fold_word(word: str) -> str:

@@ -14,17 +14,18 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from operator import add
 
 from stores.memory.scripts import CJK, PICTURES, UNSPACED, fold_han, fold_word, korean_stem, stem, word_class
 
 _MAX_WHOLE_CHARS = 128  # a longer "identifier" is data (base64, a minified line) that nobody types
 _MAX_MEMO = 200_000
-_INVISIBLE = dict.fromkeys([*range(0x200B, 0x2010), *range(0x202A, 0x202F), 0x2060, 0xFEFF, 0xAD])
-_HYPHENS = {0x2010: "-", 0x2011: "-"}
+_INVISIBLE = dict.fromkeys([*range(0x200B, 0x2010), *range(0x202A, 0x202F), 0x2060, 0xFEFF, 0xAD], "")
+_ODD = _INVISIBLE | {0x2010: "-", 0x2011: "-"}
+_ODD_CHARACTERS = re.compile("[" + "".join(map(chr, _ODD)) + "]")
 _GROUPS = re.compile(r"[/:@\\&]+")
 _PIECES = re.compile(r"[-._+#/:@\\&]+")
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+[0-9]*|[0-9]+")
@@ -66,7 +67,8 @@ def normalize(text: str) -> str:
     """Return ``text`` in the form that runs are cut from: NFKC, no invisible characters, one kind of hyphen."""
     if text.isascii():
         return text
-    return unicodedata.normalize("NFKC", text).translate(_INVISIBLE).translate(_HYPHENS)
+    normal = unicodedata.normalize("NFKC", text)
+    return normal.translate(_ODD) if _ODD_CHARACTERS.search(normal) else normal
 
 
 def runs(text: str) -> list[str]:
@@ -84,41 +86,33 @@ def count_terms(text: str) -> TermCounts:
         if is_cjk(run):
             cjk.extend([run] * times)
             continue
-        terms, words = _run_terms(run)
+        terms, words = _memo.get(run) or _remember(run)
         length += words * times
         for term in terms:
             counts[term] = counts.get(term, 0) + times
-    for group in _cjk_terms(cjk):
-        for term, times in Counter(group).items():
-            counts[term] = counts.get(term, 0) + times
+    if cjk:
+        _count_cjk(cjk, counts)
     return TermCounts(counts, length + sum(map(len, cjk)))
 
 
-def _cjk_terms(found: list[str]) -> Iterable[Iterable[str]]:
-    if not found:
-        return
-    folded = [fold_han(run) for run in found]
-    yield from folded
-    for run in folded:
-        if len(run) > 1:
-            yield map(add, run, run[1:])
-    for run in folded:
-        for word in _HANGUL.findall(run):
-            root = korean_stem(word)
-            if len(root) > 2:
-                yield (root,)
+def _count_cjk(found: list[str], counts: dict[str, int]) -> None:
+    folded = fold_han("\n".join(found))
+    characters = Counter(folded)
+    del characters["\n"]
+    counts.update(characters)
+    counts.update(Counter(chain.from_iterable(map(add, run, run[1:]) for run in folded.split("\n"))))
+    # A root of two syllables is a pair already.
+    counts.update(Counter(root for word in _HANGUL.findall(folded) if len(root := korean_stem(word)) > 2))
 
 
 _memo: dict[str, tuple[tuple[str, ...], int]] = {}
 
 
-def _run_terms(run: str) -> tuple[tuple[str, ...], int]:
-    known = _memo.get(run)
-    if known is None:
-        if len(_memo) >= _MAX_MEMO:
-            _memo.clear()
-        known = _memo[run] = _expand(run)
-    return known
+def _remember(run: str) -> tuple[tuple[str, ...], int]:
+    if len(_memo) >= _MAX_MEMO:
+        _memo.clear()
+    _memo[run] = _expand(run)
+    return _memo[run]
 
 
 def _expand(run: str) -> tuple[tuple[str, ...], int]:
