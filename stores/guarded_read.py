@@ -102,7 +102,7 @@ def read_guarded(root: Path, path: str | Path, max_bytes: int = BOOTSTRAP_MAX_BY
     shown = "/".join(parts)
     try:
         descriptor = open_beneath(root, parts, os.O_RDONLY | os.O_NONBLOCK)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise GuardError("path", f"{shown} does not exist") from None
     except OSError as error:
         raise GuardError("io", f"{shown} cannot be opened: {error.strerror}") from error
