@@ -6,6 +6,7 @@ Source: spec/sessions.md sections 4.1 to 4.5.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from turngraph.text import js_trim
 CURRENT_VERSION = 3
 LEAF_TYPE = "turngraph.leaf"  # custom entry that makes a moved leaf durable: design decision 4
 SUMMARY_BOUNDARIES = frozenset({"compaction", "reset"})
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 Raw = Mapping[str, Any]
 Row = tuple[int, dict[str, Any]]  # line number from 1, parsed object
@@ -107,7 +110,7 @@ def _parse_odd_line(line: bytes) -> Any:
     try:
         text = line.decode("utf-8", "replace").lstrip("\ufeff").strip(" \t\r\n")
         value = json.loads(text, parse_constant=_refuse_constant)
-        return orjson.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+        return orjson.loads(_as_text(value))
     except (ValueError, RecursionError):
         return None
 
@@ -117,12 +120,16 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def dump_line(raw: Raw) -> bytes:
-    """Write an object as one line with its LF, as JavaScript would; half a surrogate pair becomes a question mark."""
+    """Write an object as one line with its LF, as JavaScript would; half a surrogate pair becomes U+FFFD."""
     try:
         return orjson.dumps(raw, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:  # surrogates, or integers beyond 64 bits
-        text = json.dumps(raw, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        return text.encode("utf-8", "replace") + b"\n"
+        return _as_text(raw).encode() + b"\n"
+
+
+def _as_text(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return _SURROGATE.sub("\ufffd", text)
 
 
 def header_version(header: Raw | None) -> int:

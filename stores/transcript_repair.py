@@ -25,6 +25,7 @@ from stores.transcript_entries import (
     header_version,
     is_header,
     migrate,
+    parse_line,
 )
 
 _SHOWN_LINES = 10
@@ -137,11 +138,13 @@ def write_mended(path: Path, mended: Mended, header: Raw, now: datetime, unique:
     try:
         with path.open("rb") as source, temporary.open("xb") as target:
             os.fchmod(target.fileno(), path.stat().st_mode & 0o777)
-            target.write(dump_line(header))
+            first = source.readline()
+            target.write(_whole(first) if parse_line(first) == header else dump_line(header))
+            source.seek(0)
             for number, line in enumerate(source, 1):
                 entry = by_line.get(number)
                 if entry is not None:
-                    target.write(dump_line(entry.raw) if number in mended.changed else line.rstrip(b"\r\n") + b"\n")
+                    target.write(dump_line(entry.raw) if number in mended.changed else _whole(line))
             target.flush()
             os.fsync(target.fileno())
         backup = keep_backup(path, now)
@@ -150,6 +153,10 @@ def write_mended(path: Path, mended: Mended, header: Raw, now: datetime, unique:
     finally:
         temporary.unlink(missing_ok=True)
     return backup
+
+
+def _whole(line: bytes) -> bytes:
+    return line.rstrip(b"\r\n") + b"\n"
 
 
 def keep_backup(path: Path, now: datetime) -> Path:

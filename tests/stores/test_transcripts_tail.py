@@ -38,7 +38,7 @@ def told(transcript: Transcript) -> dict[str, Any]:
         "model": context.model,
         "name": context.name,
         "labels": transcript.labels(),
-        "customs": {kind: dict(entry.raw) if entry else None for kind, entry in customs.items()},
+        "customs": {kind: (entry.id, entry.raw["data"]) if entry else None for kind, entry in customs.items()},
         "leaf": transcript.leaf_id,
         "session": transcript.session_id,
     }
