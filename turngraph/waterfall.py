@@ -34,8 +34,8 @@ class Bar:
 
     Attributes:
         group: kind of segment; name: section, file, tool, or role of the messages.
-        tokens, chars: as sent; count: segments in it.
-        raw_chars: of a bootstrap file before it was cut.
+        tokens, chars: as sent, with the heading; count: segments in it.
+        raw_chars, injected_chars: of a bootstrap file on disk, and of what the prompt holds of it.
     """
 
     group: str
@@ -44,6 +44,7 @@ class Bar:
     chars: int
     count: int = 1
     raw_chars: int | None = None
+    injected_chars: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class Waterfall:
             "headroomTokens": self.headroom_tokens,
             "parts": [
                 {"group": b.group, "name": b.name, "tokens": b.tokens, "chars": b.chars, "count": b.count}
-                | ({"rawChars": b.raw_chars} if b.raw_chars is not None else {})
+                | ({"rawChars": b.raw_chars, "injectedChars": b.injected_chars} if b.raw_chars is not None else {})
                 for b in self.bars
             ],
             "marks": [{"name": mark.name, "tokens": mark.tokens} for mark in self.marks],
@@ -121,7 +122,7 @@ class Waterfall:
 def waterfall(trace: TurnTrace) -> Waterfall:
     """Return the waterfall of a traced turn."""
     decisions = [decision for _, decision in trace.decisions]
-    bars = tuple(_bars(trace.segments, _raw_sizes(decisions)))
+    bars = tuple(_bars(trace.segments, _file_sizes(decisions)))
     window = trace.facts.get("window_tokens")
     return Waterfall(
         window_tokens=window if isinstance(window, int) else 0,
@@ -132,7 +133,7 @@ def waterfall(trace: TurnTrace) -> Waterfall:
     )
 
 
-def _bars(segments: Iterable[Segment], raw_sizes: Mapping[str, int]) -> Iterator[Bar]:
+def _bars(segments: Iterable[Segment], file_sizes: Mapping[str, tuple[int, int]]) -> Iterator[Bar]:
     found: dict[tuple[str, str], list[Segment]] = {}
     for segment in segments:
         name = (segment.name or segment.kind) if segment.kind in BY_NAME else segment.role
@@ -140,20 +141,20 @@ def _bars(segments: Iterable[Segment], raw_sizes: Mapping[str, int]) -> Iterator
     for group in GROUPS:
         for (kind, name), parts in found.items():
             if kind == group:
-                path = parts[0].origin.path or ""
+                raw, injected = file_sizes.get(parts[0].origin.path or "", (None, None))
                 yield Bar(
                     group,
                     name,
                     sum(part.tokens for part in parts),
-                    sum(len(part.text) for part in parts),
+                    sum(len(part.text) if part.chars is None else part.chars for part in parts),
                     len(parts),
-                    raw_sizes.get(path) if kind == "bootstrap file" else None,
+                    *((raw, injected) if kind == "bootstrap file" else ()),
                 )
 
 
-def _raw_sizes(decisions: Iterable[Decision]) -> dict[str, int]:
+def _file_sizes(decisions: Iterable[Decision]) -> dict[str, tuple[int, int]]:
     reports = (d.data["files"] for d in decisions if d.node == "load_bootstrap" and "files" in d.data)
-    return {item["path"]: item["raw"] for report in reports for item in report}
+    return {item["path"]: (item["raw"], item["injected"]) for report in reports for item in report}
 
 
 def _marks(decisions: Iterable[Decision]) -> tuple[Mark, ...]:

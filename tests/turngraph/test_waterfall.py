@@ -15,7 +15,9 @@ def segment(kind: str, tokens: int, name: str | None = None, role: str = "system
 
 
 def trace() -> TurnTrace:
-    report = Decision("load_bootstrap", "injected", "1 file", data={"files": [{"path": "SOUL.md", "raw": 900}]})
+    report = Decision(
+        "load_bootstrap", "injected", "1 file", data={"files": [{"path": "SOUL.md", "raw": 900, "injected": 68}]}
+    )
     dropped = Decision(
         "limit_history", "limited", "9 user turns, limit 4", ("a", "b"), tokens_before=80, tokens_after=40
     )
@@ -55,7 +57,7 @@ def test_parts_add_up_to_the_prompt_and_leave_the_head_room() -> None:
 
 def test_a_bootstrap_file_shows_its_raw_and_its_injected_size() -> None:
     soul = waterfall(trace()).bars[1]
-    assert (soul.raw_chars, soul.chars) == (900, 80)
+    assert (soul.raw_chars, soul.injected_chars) == (900, 68)
 
 
 def test_thresholds_are_marks_lowest_first() -> None:
