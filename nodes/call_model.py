@@ -17,6 +17,7 @@ from turngraph.decisions import Decision
 from turngraph.errors import ModelError
 from turngraph.messages import Message
 from turngraph.models.model import Delta, Exhausted, Model, ModelRequest
+from turngraph.models.recorded import RecordedModel
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
@@ -59,7 +60,9 @@ async def model(state: LoopState, runtime: Runtime[TurnContext]) -> dict[str, An
         return update | {"calls": pending, "step": "calls tools", "decisions": decisions}
     emit(runtime, "turn_end", message=answer.raw, toolResults=[])
     queued = () if answer.stop_reason == "aborted" else await take_queued(runtime)
-    more = queued or (answer.stop_reason == "error" and not context.live)
+    # A record may hold several answers in a row: after an error that was retried, or because its user went on.
+    unplayed = isinstance(context.model, RecordedModel) and context.model.remaining > 0
+    more = queued or unplayed
     if more:
         for message in queued:
             emit_message(runtime, message)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, cast
 
 from nodes.state import TurnContext
 from stores.media import MediaStore
@@ -15,6 +16,7 @@ from turngraph.models.registry import make_model
 from turngraph.session_keys import inbound_key
 from turngraph.tokens import default_counter
 from turngraph.tools.offered import offered_tools
+from turngraph.tools.tool import Tool
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -40,9 +42,10 @@ def build_context(agent: Agent, inbound: Inbound) -> TurnContext:
         key,
         inbound.kind,
         workspace=agent.home.workspace(agent.id, settings),
-        memory=agent.memory,
-        custom=agent.custom_tools,
+        memory_tools=_memory_tools(agent, key),
     )
+    if agent.custom_tools is not None:
+        tools, unavailable = tuple(agent.custom_tools), {}
     return TurnContext(
         home=agent.home,
         agent_id=agent.id,
@@ -65,12 +68,21 @@ def build_context(agent: Agent, inbound: Inbound) -> TurnContext:
     )
 
 
+def _memory_tools(agent: Agent, key: str) -> Callable[[str | None], Sequence[Tool]]:
+    def make(refusal: str | None) -> Sequence[Tool]:
+        from turngraph.tools.memory_tools import memory_tools
+
+        return memory_tools(agent.memory, agent.settings, session_key=key, refusal=refusal)
+
+    return make
+
+
 def as_model(model: Model | BaseChatModel | str, agent: Agent) -> Model:
     """Turn what a caller gave as model into one of ours."""
     if isinstance(model, str):
         return make_model(model, agent.settings)
     if hasattr(model, "facts"):
-        return model
+        return cast("Model", model)
     from turngraph.models.langchain_model import LangChainModel
 
     name = str(getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__)
