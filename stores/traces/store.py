@@ -117,7 +117,7 @@ class TraceStore:
             dry_run: only list.
 
         Raises:
-            StoreError: for rows of a newer schema version: nothing is removed then.
+            StoreError: for rows that would stay and have a newer schema version: nothing is removed then.
             OSError: when a merge runs.
         """
         with self._alone("merge.lock"):
