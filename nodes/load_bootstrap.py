@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from nodes.bootstrap_budget import Budgeted, budget_files
+from nodes.skills import SkillsPrompt, skills_prompt
 from nodes.startup_context import StartupNotes, quote_notes, startup_days
-from nodes.state import SessionFacts, TurnContext, TurnState
+from nodes.state import Section, SessionFacts, TurnContext, TurnState
 from nodes.system_prompt import PromptFacts, prompt_mode, prompt_sections, shown_owners
+from stores.skill_files import read_skill_files
 from stores.workspace import ExtraFiles, load_bootstrap_files, load_extra_files, read_daily_notes, snapshots
 from stores.workspace_setup import ensure_workspace
 from turngraph.bootstrap_files import HEARTBEAT, BootstrapFile
@@ -97,7 +99,9 @@ async def load_bootstrap(state: TurnState, runtime: Runtime[TurnContext]) -> dic
     decisions += replaced.decisions
     budgeted = budget_files(replaced.items, settings.bootstrap_max_chars, settings.bootstrap_total_max_chars)
     decisions += budgeted.decisions
-    sections = prompt_sections(_facts(context, session, budgeted, inbound.channel or ""))
+    skills = _skills(context)
+    decisions += skills.decisions
+    sections = prompt_sections(_facts(context, session, budgeted, skills.sections, inbound.channel or ""))
     decisions.append(_report(budgeted, len(sections)))
     startup = _startup_notes(context, session, kind)
     return {
@@ -162,7 +166,16 @@ def _startup_notes(context: TurnContext, session: SessionFacts, kind: RunSet) ->
     return quote_notes(notes, startup.max_file_chars, startup.max_total_chars)
 
 
-def _facts(context: TurnContext, session: SessionFacts, budgeted: Budgeted, channel: str) -> PromptFacts:
+def _skills(context: TurnContext) -> SkillsPrompt:
+    can_read = any(tool.spec.name == "read" for tool in context.tools)
+    limit = context.settings.skills.limits.max_skills_prompt_chars
+    files = read_skill_files(context.workspace) if can_read and limit else ()
+    return skills_prompt(files, limit, can_read=can_read)
+
+
+def _facts(
+    context: TurnContext, session: SessionFacts, budgeted: Budgeted, skills: tuple[Section, ...], channel: str
+) -> PromptFacts:
     settings = context.settings
     mode = prompt_mode(session.key)
     commands = settings.commands
@@ -171,6 +184,7 @@ def _facts(context: TurnContext, session: SessionFacts, budgeted: Budgeted, chan
         workspace=str(context.workspace) if context.live else "",
         tools=tuple(tool.spec for tool in context.tools),
         unavailable=context.unavailable_tools,
+        skills=skills,
         aliases={choice.alias: name for name, choice in settings.model_choices.items() if choice.alias},
         citations=settings.memory.citations,
         files=budgeted.files,

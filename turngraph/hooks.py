@@ -85,8 +85,8 @@ class Handler:
     timeout_s: float | None = None
 
     def run(self, event: Mapping[str, Any]) -> Any:
-        """Call the function with the fields it asks for."""
-        return self.call(**{name: event[name] for name in self.arguments})
+        """Call the function with the fields it asks for; one that this event has no value for is ``None``."""
+        return self.call(**{name: event.get(name) for name in self.arguments})
 
 
 class Hooks:

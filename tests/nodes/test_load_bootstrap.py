@@ -19,7 +19,7 @@ from turngraph.clock import DerivedIds, FixedClock
 from turngraph.config import AgentSettings, default_settings
 from turngraph.hooks import Handler, Hooks
 from turngraph.inbound import Inbound
-from turngraph.models.model import ModelFacts
+from turngraph.models.model import ModelFacts, ToolSpec
 from turngraph.tokens import EstimateCounter
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -223,6 +223,17 @@ async def test_the_report_lists_raw_and_injected_sizes(tmp_path: Path) -> None:
     assert "Cut Files" in [section.name for section in result["system"]]
     off = await run(a_context(tmp_path, bootstrapMaxChars=12_000, bootstrapPromptTruncationWarning="off"))
     assert "Cut Files" not in [section.name for section in off["system"]]
+
+
+async def test_skills_are_named_where_they_can_be_read(tmp_path: Path) -> None:
+    skill = tmp_path / "workspace" / "skills" / "trip" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: trip\ndescription: Plan a trip.\n---\n", encoding="utf-8")
+    context = a_context(tmp_path)
+    assert "Skills" not in [section.name for section in (await run(context))["system"]]
+    context.tools = (SimpleNamespace(spec=ToolSpec("read", "Read a file.", {})),)  # type: ignore[assignment]
+    text, stable = system_text((await run(context))["system"])
+    assert "\n- trip: Plan a trip. (skills/trip/SKILL.md)" in text[:stable]
 
 
 def test_a_group_by_key_or_by_facts_is_a_group() -> None:
