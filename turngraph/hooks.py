@@ -4,23 +4,21 @@ Four kinds of hook: *observers* run side by side and their answers are ignored; 
 another and are merged; *claiming* hooks stop at the first plugin that takes the message; *message* hooks are
 synchronous chains. A plugin that fails or is too slow leaves a Decision and is skipped; only ``before_tool_call`` is
 a guard: there a failure blocks the call, since a guard that crashed has allowed nothing.
-The handlers themselves are described in :mod:`turngraph.hook_specs`, loading in :mod:`turngraph.plugins`.
+The hooks are described in :mod:`turngraph.hook_specs`, one call in :mod:`turngraph.hook_calls`, loading in
+:mod:`turngraph.plugins`.
 Source: spec/context.md section 7.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import inspect
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from turngraph.decisions import Decision, What
 from turngraph.errors import PluginError
+from turngraph.hook_calls import Answer, CallFailed, Handler, ask, ask_now
 from turngraph.hook_results import (
     AgentStart,
     Claim,
@@ -43,8 +41,6 @@ if TYPE_CHECKING:
     from stores.home import Home
     from turngraph.config import AgentSettings
 
-TIMEOUT_S = 15.0  # spec/settings.md section 8
-HOOK_TIMEOUT_S = {"agent_end": 30.0, "before_compaction": 30.0, "after_compaction": 30.0, "gateway_stop": 5.0}
 BLOCKED_TEXT = "A plugin blocked this tool call."
 
 ObserverHook = Literal[
@@ -63,30 +59,7 @@ ObserverHook = Literal[
     "gateway_stop",
 ]
 ClaimingHook = Literal["inbound_claim", "before_dispatch"]
-Answer = TypeVar("Answer")
 Text = Literal["system_prompt", "prepend_context", "prepend_system_context", "append_system_context"]
-
-
-@dataclass(frozen=True, slots=True)
-class Handler:
-    """One plugin's function for one hook.
-
-    Attributes:
-        plugin: id of the plugin.
-        call: its function; ``arguments`` are the fields of the event it takes.
-        priority: higher runs first.
-        timeout_s: limit of the plugin's own; ``None`` for the hook's.
-    """
-
-    plugin: str
-    call: Callable[..., Any]
-    arguments: tuple[str, ...]
-    priority: int = 0
-    timeout_s: float | None = None
-
-    def run(self, event: Mapping[str, Any]) -> Any:
-        """Call the function with the fields it asks for; one that this event has no value for is ``None``."""
-        return self.call(**{name: event.get(name) for name in self.arguments})
 
 
 class Hooks:
@@ -320,40 +293,24 @@ class Hooks:
         self, hook: str, handler: Handler, event: Mapping[str, Any], wanted: type[Answer]
     ) -> tuple[Answer | None, list[Decision]]:
         """Return one plugin's answer, or ``None`` and the Decision about its failure."""
-        limit = handler.timeout_s or HOOK_TIMEOUT_S.get(hook, TIMEOUT_S)
         try:
-            if inspect.iscoroutinefunction(handler.call):
-                answer = await asyncio.wait_for(handler.run(event), limit)
-            else:
-                answer = await asyncio.wait_for(_in_thread(handler, event), limit)
-            return _checked(answer, wanted), []
-        except Exception as error:  # whatever a plugin does, it does not end the turn
-            return None, [self._failure(hook, handler, error, limit)]
+            return await ask(hook, handler, event, wanted), []
+        except CallFailed as failure:
+            return None, [self._failure(hook, handler, failure)]
 
     def _ask_now(
         self, hook: str, handler: Handler, event: Mapping[str, Any], wanted: type[Answer]
     ) -> tuple[Answer | None, list[Decision]]:
         try:
-            answer = handler.run(event)
-            if inspect.isawaitable(answer):
-                if inspect.iscoroutine(answer):
-                    answer.close()
-                why = f"plugin {handler.plugin} answered {hook} with a coroutine, which is ignored: make it a plain def"
-                return None, [_decision(hook, "warned", why, handler.plugin)]
-            return _checked(answer, wanted), []
-        except Exception as error:  # whatever a plugin does, the message is still written
-            return None, [self._failure(hook, handler, error, 0)]
+            return ask_now(handler, event, wanted), []
+        except CallFailed as failure:
+            return None, [self._failure(hook, handler, failure)]
 
-    def _failure(self, hook: str, handler: Handler, error: Exception, limit_s: float) -> Decision:
-        if isinstance(error, TimeoutError) and limit_s:
-            fault = f"took longer than {limit_s:g} s"
-        elif isinstance(error, PluginError):
-            fault = str(error)
-        else:
-            fault = f"raised {type(error).__name__} at {_place(error)}"
+    def _failure(self, hook: str, handler: Handler, failure: CallFailed) -> Decision:
         if not self._catch_errors:
-            raise PluginError(f"plugin {handler.plugin}, hook {hook}: {fault}") from error
-        return _decision(hook, "failed", f"plugin {handler.plugin} {fault}", handler.plugin)
+            raise PluginError(f"plugin {handler.plugin}, hook {hook}: {failure}") from failure
+        what: What = "warned" if failure.only_warn else "failed"
+        return _decision(hook, what, f"plugin {handler.plugin} {failure}", handler.plugin)
 
 
 def merge_additions(first: PromptAdditions, second: PromptAdditions) -> PromptAdditions:
@@ -372,47 +329,6 @@ def _joined(*texts: str | None) -> str | None:
 
 def _first_override(first: ModelOverride, second: ModelOverride) -> ModelOverride:
     return replace(first, model=first.model or second.model, provider=first.provider or second.provider)
-
-
-def _checked(answer: Any, wanted: type[Answer]) -> Answer | None:
-    if wanted is object or answer is None:
-        return None
-    if not isinstance(answer, wanted):
-        raise PluginError(f"answered with {type(answer).__name__} where {wanted.__name__} or None is expected")
-    return answer
-
-
-def _in_thread(handler: Handler, event: Mapping[str, Any]) -> asyncio.Future[Any]:
-    """Run a plain function beside the event loop, so that a time limit can hold.
-
-    A daemon thread and not the loop's pool: a function that never ends must not hold up the end of the process.
-    """
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Any] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def settle(method: Callable[[Any], None], value: Any) -> None:
-        if not future.done():
-            method(value)
-
-    def work() -> None:
-        outcome: tuple[Callable[[Any], None], Any]
-        try:
-            outcome = (future.set_result, context.run(handler.run, event))
-        except Exception as error:  # handed to whoever awaits the future
-            outcome = (future.set_exception, error)
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, *outcome)
-
-    threading.Thread(target=work, name=f"plugin {handler.plugin}", daemon=True).start()
-    return future
-
-
-def _place(error: Exception) -> str:
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace else "an unknown line"
 
 
 def _decision(hook: str, what: What, why: str, plugin: str | None = None) -> Decision:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turngraph.errors import PluginError
+from turngraph.hook_calls import Handler
 from turngraph.hook_specs import PRIORITY_ATTRIBUTE, PROJECT, HookSpecs
-from turngraph.hooks import Handler
 
 if TYPE_CHECKING:
     from stores.home import Home

@@ -17,7 +17,8 @@ from stores.workspace import snapshots
 from turngraph.bootstrap_files import BootstrapFile
 from turngraph.clock import DerivedIds, FixedClock
 from turngraph.config import AgentSettings, default_settings
-from turngraph.hooks import Handler, Hooks
+from turngraph.hook_calls import Handler
+from turngraph.hooks import Hooks
 from turngraph.inbound import Inbound
 from turngraph.models.model import ModelFacts, ToolSpec
 from turngraph.tokens import EstimateCounter

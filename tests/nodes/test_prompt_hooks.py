@@ -8,8 +8,9 @@ from typing import Any
 from nodes.prompt_hooks import ask_prompt_hooks
 from nodes.state import Section
 from tests.builders import user
+from turngraph.hook_calls import Handler
 from turngraph.hook_results import HookContext, PromptAdditions
-from turngraph.hooks import Handler, Hooks
+from turngraph.hooks import Hooks
 
 SYSTEM = (Section("Identity", "You are an agent."),)
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.builders import result, user
 from turngraph.errors import PluginError
+from turngraph.hook_calls import Handler
 from turngraph.hook_results import (
     AgentStart,
     HookContext,
@@ -19,7 +20,7 @@ from turngraph.hook_results import (
     ToolVerdict,
     WriteVerdict,
 )
-from turngraph.hooks import BLOCKED_TEXT, Handler, Hooks
+from turngraph.hooks import BLOCKED_TEXT, Hooks
 
 HERE = HookContext(session_key="agent:main:main")
 

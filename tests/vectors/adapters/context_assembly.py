@@ -24,6 +24,7 @@ from turngraph.config.checking import repaired
 from turngraph.config.fields import ReadAs
 from turngraph.config.schema_agent import AgentDefaults
 from turngraph.errors import PluginError
+from turngraph.hook_calls import Handler
 from turngraph.hook_results import (
     AgentStart,
     HookContext,
@@ -33,7 +34,7 @@ from turngraph.hook_results import (
     ToolVerdict,
     WriteVerdict,
 )
-from turngraph.hooks import Handler, Hooks
+from turngraph.hooks import Hooks
 from turngraph.messages import Message
 from turngraph.models.model import ToolSpec
 from turngraph.untrusted import prompt_literal, untrusted_block
