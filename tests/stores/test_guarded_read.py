@@ -56,5 +56,5 @@ def test_what_is_not_there_is_another_kind_of_failure_than_what_is_refused(root:
 
 def test_a_folder_that_became_a_link_is_not_entered(root: Path) -> None:
     (root / "moved").symlink_to(root.parent)
-    with pytest.raises(OSError, match="Not a directory|Too many levels"):
+    with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
         open_folder_beneath(root, ("moved",))
