@@ -149,32 +149,25 @@ async def summarise_in_stages(
     if not messages:
         return previous_summary or NO_HISTORY
 
+    notes: list[str] = []
+
     async def one_pass(run: Sequence[Message], previous: str | None) -> str:
-        return await _pass(run, previous, summarise, window_tokens, chunk_tokens, counter)
+        try:
+            return await _chain(run, previous, summarise, chunk_tokens, counter)
+        except ModelError as error:
+            kept, omitted = _without_oversized(run, window_tokens, counter)
+            if not omitted or error.kind in _TEMPORARY:
+                raise
+            notes.extend(omitted)
+            return await _chain(kept, previous, summarise, chunk_tokens, counter)
 
     runs = split_by_share(messages, parts, counter) if needs_stages(messages, chunk_tokens, counter, parts) else []
     if len(runs) < 2:
-        return await one_pass(messages, previous_summary)
-    partial = tuple([_partial(await one_pass(run, None), run, i, len(runs)) for i, run in enumerate(runs)])
-    return await summarise(SummaryCall(partial, previous_summary, merge=True))
-
-
-async def _pass(
-    messages: Sequence[Message],
-    previous: str | None,
-    summarise: Summarise,
-    window_tokens: int,
-    chunk_tokens: int,
-    counter: Counter,
-) -> str:
-    try:
-        return await _chain(messages, previous, summarise, chunk_tokens, counter)
-    except ModelError as error:
-        kept, notes = _without_oversized(messages, window_tokens, counter)
-        if not notes or error.kind in _TEMPORARY:
-            raise
-        rest = await _chain(kept, previous, summarise, chunk_tokens, counter) if kept else previous or NO_HISTORY
-        return "\n\n".join((rest, *notes))
+        summary = await one_pass(messages, previous_summary)
+    else:
+        partial = tuple([_partial(await one_pass(run, None), run, i, len(runs)) for i, run in enumerate(runs)])
+        summary = await summarise(SummaryCall(partial, previous_summary, merge=True))
+    return "\n\n".join((summary, *notes))
 
 
 async def _chain(
