@@ -164,7 +164,7 @@ _COMMON = {
     "fr": "le la les est sont et qui quand où comment que quel quelle un une je nous mon ma mes des du ne pas ce",
     "es": "el la los las es son y quién cuándo dónde cómo qué cuál un una mi mis con para del en por está no se lo",
     "pt": "o a os as é são e quem quando onde como que qual um uma meu minha com para do da em não está",
-    "it": "il lo la gli è sono e chi quando dove come che cosa quale un una mio mia con per di del della",
+    "it": "il lo la gli è sono e chi quando dove come che cosa quale un una mio mia con per di del della non",
 }
 FUNCTION_WORDS: Mapping[str, frozenset[str]] = {name: frozenset(words.split()) for name, words in _COMMON.items()}
 _SCRIPTS: Mapping[str, re.Pattern[str]] = {
