@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from nodes.state import TurnContext, TurnState
 from turngraph.clock import monotonic_ms
 from turngraph.decisions import NodeRun
-from turngraph.messages import digest
-from turngraph.tokens import total
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
@@ -96,7 +94,9 @@ def _node_run(
     duration_ms = monotonic_ms() - start_ms
     before = state.get("messages")
     after = update.get("messages", before)
-    tokens_in = total(context.counter, before) if before is not None else None
+    weigh = context.collector.weigh
+    tokens_in = None if before is None else weigh(before, context.counter)[0]
+    tokens_out, sha256 = (None, None) if after is None else weigh(after, context.counter)
     return NodeRun(
         ordinal=ordinal,
         node=name,
@@ -105,8 +105,8 @@ def _node_run(
         messages_in=None if before is None else len(before),
         messages_out=None if after is None else len(after),
         tokens_in=tokens_in,
-        tokens_out=tokens_in if after is before else total(context.counter, after or ()),
-        digest=None if after is None else digest(after),
+        tokens_out=tokens_out,
+        digest=sha256,
         route=update.get("route") or update.get("step"),
         why=update.get("why"),
         error=error,

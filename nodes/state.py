@@ -18,9 +18,9 @@ from turngraph.clock import Clock, Ids
 from turngraph.decisions import Decision, NodeRun, Origin
 from turngraph.hook_results import HookContext
 from turngraph.inbound import Inbound
-from turngraph.messages import Message
+from turngraph.messages import Message, digest
 from turngraph.models.model import Model
-from turngraph.tokens import Counter
+from turngraph.tokens import Counter, total
 from turngraph.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -193,6 +193,16 @@ class Collector:
     model_calls: int = 0
     usage: dict[str, float] = field(default_factory=dict)
     listeners: list[Callable[[str, Mapping[str, Any]], None]] = field(default_factory=list)
+    _weighed: list[tuple[tuple[Message, ...], int, str]] = field(default_factory=list)
+
+    def weigh(self, messages: tuple[Message, ...], counter: Counter) -> tuple[int, str]:
+        """Return tokens and digest of a working set; most nodes pass on the very tuple they got."""
+        for known, tokens, sha256 in self._weighed:
+            if known is messages:
+                return tokens, sha256
+        weighed = (messages, total(counter, messages), digest(messages))
+        self._weighed = [weighed, *self._weighed[:3]]
+        return weighed[1:]
 
     def tell(self, event: str, data: Mapping[str, Any]) -> None:
         """Pass an event on to every listener."""

@@ -7,11 +7,11 @@ when nothing changed (design decision 16, spec/context.md section 0).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -20,6 +20,7 @@ from turngraph.decisions import Origin
 
 Block = Mapping[str, Any]
 Raw = Mapping[str, Any]
+Value = TypeVar("Value")
 
 TOOL_CALL_TYPES = frozenset({"toolCall", "toolUse", "functionCall"})
 TEXT_TYPES = frozenset({"text"})
@@ -49,7 +50,7 @@ class ToolCall:
     block: int
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Message:
     """A message of a transcript or of the working set.
 
@@ -62,15 +63,20 @@ class Message:
     raw: Raw
     origin: Origin | None = None
     derived: bool = False
-    _sha256: list[bytes] = field(default_factory=list, repr=False)
+    _known: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def fact(self, name: str, compute: Callable[[Message], Value]) -> Value:
+        """Return a fact about this message, computed once under that name: the mapping never changes."""
+        known = self._known
+        if name not in known:
+            known[name] = compute(self)
+        value: Value = known[name]
+        return value
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of the raw mapping; computed once, since the mapping never changes."""
-        if not self._sha256:
-            options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
-            self._sha256.append(sha256(orjson.dumps(self.raw, option=options, default=str)).digest())
-        return self._sha256[0]
+        """SHA-256 of the raw mapping."""
+        return self.fact("sha256", _sha256)
 
     @property
     def role(self) -> str:
@@ -164,6 +170,11 @@ class Message:
         gone = frozenset(drop)
         raw = {key: value for key, value in self.raw.items() if key not in gone} | changes
         return Message(raw, self.origin, derived=True)
+
+
+def _sha256(message: Message) -> bytes:
+    options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+    return sha256(orjson.dumps(message.raw, option=options, default=str)).digest()
 
 
 def block_text(block: Block) -> str:

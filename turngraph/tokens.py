@@ -13,7 +13,6 @@ from functools import cache
 from hashlib import blake2b, sha256
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Protocol
-from weakref import WeakKeyDictionary
 
 from turngraph.messages import TOOL_CALL_TYPES, Message, block_text, compact_json
 from turngraph.text import weighted_chars
@@ -121,7 +120,6 @@ class TiktokenCounter:
     name = "tiktoken o200k_base"
 
     def __init__(self) -> None:
-        self._messages: WeakKeyDictionary[Message, int] = WeakKeyDictionary()
         self._texts: dict[bytes, int] = {}
 
     def text(self, text: str) -> int:
@@ -137,12 +135,11 @@ class TiktokenCounter:
         return count
 
     def message(self, message: Message) -> int:
-        count = self._messages.get(message)
-        if count is None:
-            texts, images = spoken_texts(message.raw)
-            count = MESSAGE_OVERHEAD_TOKENS + images * IMAGE_TOKENS + sum(self.text(text) for text in texts)
-            self._messages[message] = count
-        return count
+        return message.fact("o200k", self._count)
+
+    def _count(self, message: Message) -> int:
+        texts, images = spoken_texts(message.raw)
+        return MESSAGE_OVERHEAD_TOKENS + images * IMAGE_TOKENS + sum(self.text(text) for text in texts)
 
 
 @cache

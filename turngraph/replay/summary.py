@@ -30,7 +30,7 @@ class TurnRow:
 
 
 # Decisions that only say what was there; a node is shown when it did something.
-_QUIET = frozenset({"kept", "resolved", "routed", "written", "called"})
+_QUIET = frozenset({"kept", "resolved", "routed", "written", "called", "injected", "skipped"})
 
 
 def turn_row(turn: ReplayedTurn) -> TurnRow:
