@@ -24,7 +24,7 @@ from stores.workspace import load_bootstrap_files
 from stores.workspace_setup import read_state
 from turngraph.bootstrap_files import SEED_FILES
 from turngraph.clock import RandomIds, SystemClock, to_ms
-from turngraph.errors import StoreError, TurngraphError
+from turngraph.errors import ModelError, StoreError, TurngraphError
 from turngraph.hooks import Hooks
 from turngraph.memory_paths import LEGACY_ROOT_MEMORY, MEMORY_FOLDER, ROOT_MEMORY
 from turngraph.truncation import live_limits, result_chars
@@ -47,6 +47,7 @@ _POLICIES: Mapping[Provider, tuple[str, str, str]] = {
 }
 _POSITION = re.compile(r"^message \d+: ")
 DEFAULT_WINDOW_TOKENS = 200_000
+SMALL_WINDOW_TOKENS, SMALLEST_WINDOW_TOKENS = 16_000, 8_000  # design decision 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class Finding:
 def check_agent(home: Home, settings: AgentSettings) -> Iterator[Finding]:
     """Check everything of one agent: workspace, plugins, index, sessions and their transcripts."""
     yield from check_workspace(home.workspace(settings.agent_id, settings), settings)
+    yield from check_model(settings)
     yield from check_plugins(home, settings)
     yield from check_index(home, settings)
     yield from check_sessions(home, settings)
@@ -106,6 +108,23 @@ def check_workspace(workspace: Path, settings: AgentSettings) -> Iterator[Findin
     if {ROOT_MEMORY, LEGACY_ROOT_MEMORY} <= names:
         way_out = f"merge it into {ROOT_MEMORY} and remove it"
         yield Finding("warning", str(workspace / LEGACY_ROOT_MEMORY), f"not read beside {ROOT_MEMORY}", way_out)
+
+
+def check_model(settings: AgentSettings) -> Iterator[Finding]:
+    """Check that the agent's model can be made, and that its window is large enough."""
+    from turngraph.models.registry import make_model
+
+    name = settings.model_named(settings.model.primary)
+    try:
+        window = make_model(name, settings).facts.context_window
+    except ModelError as error:
+        yield Finding("error", "agents.defaults.model", str(error), "as it says, or choose the model `offline`")
+        return
+    window = min(window, settings.context_tokens or window)
+    if window < SMALL_WINDOW_TOKENS:
+        severity: Severity = "error" if window < SMALLEST_WINDOW_TOKENS else "warning"
+        what = f"a context window of {window} tokens; {SMALLEST_WINDOW_TOKENS} are the least, {SMALL_WINDOW_TOKENS} few"
+        yield Finding(severity, name, what, "choose a model with a larger window, or correct contextWindow")
 
 
 def check_plugins(home: Home, settings: AgentSettings) -> Iterator[Finding]:

@@ -10,7 +10,15 @@ from typing import Any
 from typer.testing import CliRunner
 
 from tests.builders import assistant, call, result, user
-from turngraph.cli.checks import Finding, check_index, check_plugins, check_sessions, check_transcript, check_workspace
+from turngraph.cli.checks import (
+    Finding,
+    check_index,
+    check_model,
+    check_plugins,
+    check_sessions,
+    check_transcript,
+    check_workspace,
+)
 from turngraph.cli.main import app
 from turngraph.config import AgentSettings, default_settings
 from turngraph.messages import Message
@@ -125,6 +133,14 @@ def test_a_session_without_transcript_is_found(tmp_path: Path) -> None:
     found = list(check_sessions(home_of(tmp_path), default_settings()))
     assert [finding.where for finding in found] == ["agent:main:main"]
     assert "is gone" in found[0].what
+
+
+def test_a_model_that_cannot_be_used_or_is_too_small_is_found() -> None:
+    unknown = AgentSettings.model_validate({"model": "nobody:nothing"})
+    small = AgentSettings.model_validate({"contextTokens": 12_000})
+    assert [finding.severity for finding in check_model(unknown)] == ["error"]
+    assert [finding.severity for finding in check_model(small)] == ["warning"]
+    assert list(check_model(default_settings())) == []
 
 
 def test_a_plugin_that_cannot_be_loaded_is_an_error(tmp_path: Path) -> None:
