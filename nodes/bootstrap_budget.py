@@ -128,7 +128,7 @@ def budget_files(files: Sequence[BootstrapFile], max_chars: int, total_max_chars
 
 
 def _fit(file: BootstrapFile, max_chars: int, remaining: int) -> Injected:
-    limit = min(max_chars, USER_MAX_CHARS) if file.name == USER else max_chars
+    limit = min(max_chars, USER_MAX_CHARS) if file.name.lower() == USER.lower() else max_chars
     if file.missing:
         return Injected(file, clamp(f"[MISSING] Expected at: {file.path}", remaining), 0, limit)
     content = file.content or ""

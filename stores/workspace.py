@@ -92,6 +92,8 @@ def _named_paths(workspace: Path, patterns: Sequence[str]) -> Iterator[str]:
     for pattern in (text.strip(JS_SPACE).replace("\\", "/") for text in patterns):
         if not pattern:
             continue
+        if PurePosixPath(pattern).is_relative_to(workspace):
+            pattern = PurePosixPath(pattern).relative_to(workspace).as_posix()
         if not _GLOB.search(pattern) or _leaves(pattern):
             yield str(PurePosixPath(pattern))
             continue

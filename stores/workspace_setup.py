@@ -132,6 +132,8 @@ def strip_front_matter(text: str) -> str:
 
 
 def _write_template(workspace: Path, name: str) -> bool:
+    if os.path.lexists(workspace / name):
+        return False
     text = template(name)
     try:
         with (workspace / name).open("x", encoding="utf-8", newline="") as file:

@@ -121,9 +121,16 @@ class ToolGate:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """What goes out; ``content`` is ``None`` when a plugin stopped it."""
+    """What goes out.
 
-    content: str | None
+    Attributes:
+        content: the text to send; not to be sent when ``cancelled``.
+        adjusted: what a plugin put in its place, if one did.
+    """
+
+    content: str
+    cancelled: bool = False
+    adjusted: str | None = None
     decisions: tuple[Decision, ...] = ()
 
 

@@ -197,6 +197,7 @@ class Hooks:
 
     async def message_sending(self, content: str, to: str, context: HookContext) -> Sending:
         """Let plugins change or stop what goes out; stopping is final, the last text wins."""
+        adjusted: str | None = None
         current, decisions = content, list[Decision]()
         for handler in self._of("message_sending"):
             event = {"content": current, "to": to, "context": context}
@@ -204,17 +205,16 @@ class Hooks:
             decisions += failed
             if answer is None:
                 continue
-            if answer.content is not None and answer.content != current:
-                why = (
-                    f"plugin {handler.plugin} changed the reply from {len(current)} to {len(answer.content)} characters"
-                )
+            if answer.content is not None:
+                adjusted = answer.content
+                why = f"plugin {handler.plugin} changed the reply from {len(current)} to {len(adjusted)} characters"
                 decisions.append(_decision("message_sending", "injected", why, handler.plugin))
-                current = answer.content
+                current = adjusted
             if answer.cancel:
                 why = f"plugin {handler.plugin} stopped a reply of {len(current)} characters"
                 decisions.append(_decision("message_sending", "dropped", why, handler.plugin))
-                return Sending(None, tuple(decisions))
-        return Sending(current, tuple(decisions))
+                return Sending(current, True, adjusted, tuple(decisions))
+        return Sending(current, False, adjusted, tuple(decisions))
 
     async def claim(self, hook: ClaimingHook, inbound: Any, context: HookContext) -> Claim:
         """Ask who takes an inbound message: the first plugin that answers ``True`` has it and no turn runs."""

@@ -157,7 +157,7 @@ async def test_the_last_text_goes_out_unless_a_plugin_stops_it() -> None:
     assert (await Hooks({"message_sending": [change]}).message_sending("text", "ada", HERE)).content == "changed"
     stop = answers(SendingVerdict(cancel=True), "stop")
     stopped = await Hooks({"message_sending": [change, stop]}).message_sending("text", "ada", HERE)
-    assert stopped.content is None
+    assert stopped.cancelled
     assert [decision.what for decision in stopped.decisions] == ["injected", "dropped"]
 
 

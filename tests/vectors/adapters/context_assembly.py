@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from nodes.bootstrap_budget import Budgeted, budget_files, trim_file
+from nodes.bootstrap_budget import DEFAULT_MAX_CHARS, DEFAULT_TOTAL_MAX_CHARS, Budgeted, budget_files, trim_file
 from nodes.load_bootstrap import light_files, run_set, select_files
 from nodes.state import Section
 from nodes.system_prompt import PromptFacts, prompt_mode, prompt_sections, system_text, with_hook_context
@@ -59,7 +60,9 @@ def _workspace(layout: list[dict[str, Any]]) -> Iterator[Path]:
         for item in layout:
             path = workspace / item["name"]
             path.parent.mkdir(parents=True, exist_ok=True)
-            if item.get("kind") == "symlink_outside":
+            if item.get("kind") == "dir":
+                path.mkdir()
+            elif item.get("kind") == "symlink_outside":
                 path.symlink_to(outside)
             elif item.get("kind") == "symlink_inside":
                 path.symlink_to(workspace / item["target"])
@@ -72,13 +75,15 @@ def _workspace(layout: list[dict[str, Any]]) -> Iterator[Path]:
 
 def _files(case: Case) -> list[BootstrapFile]:
     return [
-        BootstrapFile(file["name"], file["path"], None if file["missing"] else file.get("content", ""))
+        BootstrapFile(file["name"], file.get("path") or "", None if file.get("missing") else file.get("content", ""))
         for file in case.input["files"]
     ]
 
 
 def _budget(case: Case) -> Budgeted:
-    return budget_files(_files(case), case.config["maxChars"], case.config["totalMaxChars"])
+    max_chars = math.floor(case.config.get("maxChars", DEFAULT_MAX_CHARS))
+    total = math.floor(case.config.get("totalMaxChars", max(max_chars, DEFAULT_TOTAL_MAX_CHARS)))
+    return budget_files(_files(case), max_chars, total)
 
 
 def _trim(case: Case) -> Any:
@@ -185,7 +190,9 @@ def _ensure(case: Case) -> Any:
         known = (*SEED_FILES, BOOTSTRAP)
         got["created"] = [name for name in known if (workspace / name).exists()]
         got["kept"] = {
-            item["name"]: (workspace / item["name"]).read_text(encoding="utf-8") == item["content"] for item in layout
+            item["name"]: (workspace / item["name"]).read_text(encoding="utf-8") == item["content"]
+            for item in layout
+            if "content" in item
         }
         return got
 
@@ -239,7 +246,8 @@ def _sections(case: Case) -> Any:
 
 
 def _compose(case: Case) -> Any:
-    base = (Section("base", case.input["baseSystemPrompt"].strip()),)
+    text = (case.input.get("baseSystemPrompt") or "").strip()
+    base = (Section("base", text),) if text else ()
     additions = PromptAdditions(
         prepend_system_context=case.input.get("prependSystemContext"),
         append_system_context=case.input.get("appendSystemContext"),
@@ -262,7 +270,9 @@ _ANSWERS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "before_agent_start": lambda answer: AgentStart(_override(answer), _additions(answer)),
     "before_tool_call": lambda a: ToolVerdict(a.get("params"), bool(a.get("block")), a.get("blockReason")),
     "message_sending": lambda answer: SendingVerdict(answer.get("content"), bool(answer.get("cancel"))),
-    "before_message_write": lambda answer: WriteVerdict(block=bool(answer.get("block"))),
+    "before_message_write": lambda answer: WriteVerdict(
+        Message(answer["message"]) if "message" in answer else None, bool(answer.get("block"))
+    ),
     "tool_result_persist": lambda answer: Message(answer["message"]) if "message" in answer else None,
 }
 
@@ -320,9 +330,9 @@ async def _ask(hooks: Hooks, hook: str, event: Mapping[str, Any]) -> tuple[Any, 
         return result if any(value is not None for value in result.values()) else None, gate.decisions
     if hook == "message_sending":
         sent = await hooks.message_sending(event["content"], event.get("to", ""), context)
-        if sent.content is None:
-            return {"cancel": True}, sent.decisions
-        return ({"content": sent.content} if sent.content != event["content"] else None), sent.decisions
+        if sent.adjusted is None and not sent.cancelled:
+            return None, sent.decisions
+        return {"content": sent.adjusted, "cancel": sent.cancelled or None}, sent.decisions
     if hook == "tool_result_persist":
         written = hooks.tool_result_persist(message, "", "", context)
         return {"message": written.message.raw if written.message else None}, written.decisions
