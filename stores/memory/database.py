@@ -12,6 +12,7 @@ import random
 import re
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -227,7 +228,11 @@ def _checked(connection: duckdb.DuckDBPyConnection, path: Path, *, create: bool)
             connection.execute("BEGIN")
             for statement in TABLES:
                 connection.execute(statement)
-            connection.execute("INSERT INTO meta VALUES ('schema', ?), ('generation', '0')", [str(SCHEMA_VERSION)])
+            # The epoch tells files apart that were rebuilt: their chunk ids start again.
+            connection.execute(
+                "INSERT INTO meta VALUES ('schema', ?), ('generation', '0'), ('epoch', ?)",
+                [str(SCHEMA_VERSION), uuid.uuid4().hex[:8]],
+            )
             connection.execute("COMMIT")
             return connection
         row = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone() if "meta" in tables else None

@@ -43,7 +43,10 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """Where a query term occurs: chunk ids, ascending, with frequencies."""
+    """Where a query term occurs: chunk ids, ascending, with frequencies.
+
+    ``weight`` is the term's, or less where only words that contain it occur.
+    """
 
     term: str
     weight: float
@@ -136,8 +139,9 @@ def score(found: Sequence[Postings], query: Query, lengths: Ints, allowed: NDArr
     for postings in found:
         live = alive[postings.ids]
         ids, frequencies = postings.ids[live], postings.frequencies[live].astype(np.float32)
-        weight = postings.weight * _idf(total, len(ids))
-        known[postings.term] = weight
+        rarity = _idf(total, len(ids))
+        weight = postings.weight * rarity
+        known[postings.term] = query.terms[postings.term] * rarity
         saturated = frequencies * (K1 + 1) / (frequencies + K1 * (1 - B + B * lengths[ids] / mean))
         bm25[ids] += np.float32(weight) * saturated
         matched[ids] += np.float32(weight)

@@ -23,6 +23,7 @@ class Wanted:
         file: where it is.
         scope, session_kind, origin: stored with its rows.
         known_hash: hash of what is indexed now; the same text is not chunked again.
+        forgotten: hashes of file or chunks that must not come back; ``*`` is everything.
     """
 
     source: str
@@ -31,6 +32,7 @@ class Wanted:
     session_kind: str = "unknown"
     origin: str = "owner"
     known_hash: str | None = None
+    forgotten: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ def read_wanted(wanted: Wanted, sizes: Sizes) -> PreparedFile | Unchanged | None
     if read is None:
         return None
     text, data = read
+    text = text.replace("\0", "\ufffd")
     session = session_text(data) if wanted.source == "sessions" else None
     found = session.hash if session else sha256(data).hexdigest()
     facts = FileFacts(
@@ -81,9 +84,14 @@ def read_wanted(wanted: Wanted, sizes: Sizes) -> PreparedFile | Unchanged | None
     )
     if found == wanted.known_hash:
         return Unchanged(facts)
+    if not wanted.forgotten.isdisjoint(("*", found)):
+        return PreparedFile(facts, ())
     if session is None:
-        return prepare_note(facts, text, sizes.tokens, sizes.overlap)
-    return _prepare_session(facts, session, sizes, wanted.origin)
+        prepared = prepare_note(facts, text, sizes.tokens, sizes.overlap)
+    else:
+        prepared = _prepare_session(facts, session, sizes, wanted.origin)
+    kept = tuple(chunk for chunk in prepared.chunks if chunk.hash not in wanted.forgotten)
+    return PreparedFile(facts, kept)
 
 
 def _prepare_session(facts: FileFacts, session: SessionText, sizes: Sizes, origin: str) -> PreparedFile:

@@ -26,7 +26,8 @@ TABLES = (
         observed_ms BIGINT, text VARCHAR NOT NULL)""",
     "CREATE TABLE segment (term VARCHAR PRIMARY KEY, ids INTEGER[] NOT NULL, frequencies SMALLINT[] NOT NULL)",
     "CREATE TABLE delta (term VARCHAR NOT NULL, chunk_id INTEGER NOT NULL, frequency SMALLINT NOT NULL)",
-    "CREATE TABLE forgotten (source VARCHAR NOT NULL, path VARCHAR NOT NULL, at_ms BIGINT NOT NULL)",
+    # hash: of a file or a chunk that must not come back, or * for whatever the path will ever hold.
+    "CREATE TABLE forgotten (source VARCHAR NOT NULL, path VARCHAR NOT NULL, hash VARCHAR NOT NULL)",
 )
 
 

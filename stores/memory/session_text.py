@@ -74,7 +74,7 @@ def session_text(data: bytes) -> SessionText:
             continue
         label = "User" if role == "user" else "Assistant"
         time = _time_ms(message.get("timestamp")) or _time_ms(record.get("timestamp"))
-        for piece in wrap_line(mask_credentials(text)):
+        for piece in wrap_line(mask_credentials(_storable(text))):
             lines.append(f"{label}: {piece}")
             line_map.append(number)
             times.append(time)
@@ -126,6 +126,11 @@ def _spoken(content: Any, *, is_user: bool) -> str | None:
         prompted = _NOTICE.match(text) or _JOB_PROMPT.match(text) or _HEARTBEAT_PROMPT.search(text)
         return None if prompted else text
     return None if text == "HEARTBEAT_OK" else text
+
+
+def _storable(text: str) -> str:
+    """Replace what JSON can escape and UTF-8 cannot hold: lone surrogates, and NUL."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
 
 
 def _records(data: bytes) -> list[tuple[int, dict[str, Any]]]:

@@ -105,6 +105,26 @@ def _count_cjk(found: list[str], counts: dict[str, int]) -> None:
     counts.update(Counter(root for word in _HANGUL.findall(folded) if len(root := korean_stem(word)) > 2))
 
 
+@cache
+def _surface_pattern() -> re.Pattern[str]:
+    return re.compile(f"[{word_class()}]+|[{CJK}]+|[{UNSPACED}]+")
+
+
+def surface_terms(text: str) -> frozenset[str]:
+    """Return the words of a text as they stand, in lower case, and characters and pairs of CJK runs.
+
+    For comparing two texts; unlike the terms of the index they are neither stemmed nor taken apart.
+    """
+    terms: set[str] = set()
+    for run in _surface_pattern().findall(text.lower()):
+        if is_cjk(run):
+            terms.update(run)
+            terms.update(map(add, run, run[1:]))
+        else:
+            terms.add(run)
+    return frozenset(terms)
+
+
 _memo: dict[str, tuple[tuple[str, ...], int]] = {}
 
 

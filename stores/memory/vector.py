@@ -7,7 +7,7 @@ Source: spec/stack.md 3, spec/memory.md 3.8, known-faults 7.8 and 7.14.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,6 +96,12 @@ def write_vectors(
     )
     connection.unregister("arrow_rows")
     writing.touch(connection)
+
+
+def stored_dimensions(connection: duckdb.DuckDBPyConnection, model: str) -> int | None:
+    """Return the dimensions of the stored vectors when they are of this model."""
+    stored = writing.meta(connection)
+    return int(stored["dimensions"]) if stored.get("model") == model and "dimensions" in stored else None
 
 
 def pending(connection: duckdb.DuckDBPyConnection, model: str, limit: int) -> list[tuple[int, str, str]]:
@@ -193,6 +199,3 @@ def load_sidecar(path: Path) -> Vectors | None:
         return Vectors(np.array(rows["id"]), rows["vector"])
     except (OSError, ValueError, IndexError):
         return None
-
-
-Progress = Callable[[int, int], None]

@@ -1,0 +1,112 @@
+"""Read postings and chunk rows of a query from the index.
+
+A search reads what its words name, never the corpus. Source: spec/stack.md 2, spec/memory.md 9.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stores.memory.keyword import Postings, Query
+
+if TYPE_CHECKING:
+    import duckdb
+
+EXPANDED_FROM_CHARS = 5  # shorter words are part of too many others
+EXPANDED_WEIGHT = 0.5
+MAX_EXPANSIONS = 40
+
+Lists = dict[str, tuple[NDArray[np.int32], NDArray[np.int16]]]
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRow:
+    """A chunk as stored."""
+
+    chunk_id: int
+    start_line: int
+    end_line: int
+    hash: str
+    origin: str
+    observed_ms: int | None
+    text: str
+
+
+def find_postings(connection: duckdb.DuckDBPyConnection, query: Query) -> list[Postings]:
+    """Return postings of the terms that occur; an unknown word is looked for inside other words, and they in it.
+
+    That is how parts of German compounds, inflected forms and file names in one piece are found.
+    """
+    lists = _lists(connection, list(query.terms))
+    found = [Postings(term, query.terms[term], *lists[term]) for term in query.terms if term in lists]
+    unknown = [term for term in query.terms if term not in lists and _may_expand(term)]
+    if unknown:
+        found += _expanded(connection, query, unknown)
+    return found
+
+
+def _may_expand(term: str) -> bool:
+    return len(term) >= EXPANDED_FROM_CHARS and term.isalpha() and term < "\u0e00"
+
+
+def _lists(connection: duckdb.DuckDBPyConnection, terms: Sequence[str]) -> Lists:
+    # One parameter for all terms: each costs DuckDB a vain look for pandas. NUL occurs in no term.
+    wanted = ["\0".join(terms)]
+    inside = "term IN (SELECT unnest(string_split(?, chr(0))))"
+    segment = connection.execute(f"SELECT term, ids, frequencies FROM segment WHERE {inside}", wanted).fetchnumpy()
+    lists: Lists = {}
+    for term, ids, times in zip(segment["term"], segment["ids"], segment["frequencies"], strict=True):
+        lists[term] = (ids, times)
+    delta = connection.execute(
+        f"SELECT term, list(chunk_id ORDER BY chunk_id) AS ids, list(frequency ORDER BY chunk_id) AS frequencies"
+        f" FROM delta WHERE {inside} GROUP BY term",
+        wanted,
+    ).fetchnumpy()
+    for term, ids, times in zip(delta["term"], delta["ids"], delta["frequencies"], strict=True):
+        known = lists.get(term)
+        if known is None:
+            lists[term] = (ids, times)
+        else:
+            lists[term] = (np.concatenate([known[0], ids]), np.concatenate([known[1], times]))
+    return lists
+
+
+def _expanded(connection: duckdb.DuckDBPyConnection, query: Query, unknown: list[str]) -> list[Postings]:
+    rows = connection.execute(
+        "WITH wanted AS (SELECT unnest(string_split(?, chr(0))) AS word),"
+        " vocabulary AS (SELECT term FROM segment UNION SELECT DISTINCT term FROM delta)"
+        " SELECT word, term FROM wanted JOIN vocabulary ON contains(term, word)"
+        " OR (length(term) >= ? AND 2 * length(term) >= length(word) AND contains(word, term))"
+        " ORDER BY word, length(term), term",
+        ["\0".join(unknown), EXPANDED_FROM_CHARS],
+    ).fetchall()
+    relatives: dict[str, list[str]] = {}
+    for word, term in rows:
+        known = relatives.setdefault(word, [])
+        if len(known) < MAX_EXPANSIONS:
+            known.append(term)
+    lists = _lists(connection, sorted({term for terms in relatives.values() for term in terms})) if relatives else {}
+    found = []
+    for word, terms in relatives.items():
+        ids = np.concatenate([lists[term][0] for term in terms if term in lists])
+        unique, first = np.unique(ids, return_index=True)
+        times = np.concatenate([lists[term][1] for term in terms if term in lists])[first]
+        found.append(Postings(word, EXPANDED_WEIGHT * query.terms[word], unique, times))
+    return found
+
+
+def chunk_rows(connection: duckdb.DuckDBPyConnection, ids: Sequence[int]) -> dict[int, ChunkRow]:
+    """Return chunks by id."""
+    if not ids:
+        return {}
+    marks = ",".join(f"{int(number)}" for number in ids)
+    rows = connection.execute(
+        "SELECT chunk_id, start_line, end_line, hash, origin, observed_ms, text"
+        f" FROM chunks WHERE chunk_id IN ({marks})"
+    ).fetchall()
+    return {row[0]: ChunkRow(*row) for row in rows}

@@ -1,0 +1,85 @@
+"""What a process keeps of the index between searches: lengths, files, and who may find what.
+
+Loaded again when the generation stored in the index changes. Source: spec/stack.md 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stores.memory import writing
+from stores.memory.prepare import AGENT_SCOPE
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """An indexed file."""
+
+    source: str
+    path: str
+    scope: str
+    hash: str
+    size: int
+    mtime_ns: int
+    read_ns: int
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The index at one generation.
+
+    Attributes:
+        meta: the meta record.
+        lengths: ``int32[n]`` by chunk id, words of each chunk; 0 where there is none.
+        file_of: ``int32[n]`` by chunk id, file id; -1 where there is none.
+        files: rows by file id.
+    """
+
+    meta: Mapping[str, str]
+    lengths: NDArray[np.int32]
+    file_of: NDArray[np.int32]
+    files: Mapping[int, FileRow]
+
+    @property
+    def chunks(self) -> int:
+        return int((self.lengths > 0).sum())
+
+    def facts(self) -> dict[tuple[str, str], tuple[str, int, int, int, int]]:
+        """Return (hash, size, mtime_ns, read_ns, chunks) by (source, path), as a sync plan wants them."""
+        return {(f.source, f.path): (f.hash, f.size, f.mtime_ns, f.read_ns, f.chunks) for f in self.files.values()}
+
+    def allowed(self, sources: Collection[str], scope: str | None) -> NDArray[np.bool_]:
+        """Return ``bool[n]`` by chunk id: alive, of one of the sources, and of the agent or of ``scope``."""
+        scopes = {AGENT_SCOPE, scope or AGENT_SCOPE}
+        wanted = [number for number, file in self.files.items() if file.source in sources and file.scope in scopes]
+        by_file = np.zeros(max(self.files, default=0) + 2, dtype=bool)
+        by_file[wanted] = True
+        by_file[-1] = False
+        mask: NDArray[np.bool_] = (self.lengths > 0) & by_file[self.file_of]
+        return mask
+
+
+def load_snapshot(connection: duckdb.DuckDBPyConnection, known: Snapshot | None) -> Snapshot:
+    """Read the snapshot, or return ``known`` when nothing was written since."""
+    meta = writing.meta(connection)
+    identity = (meta.get("epoch"), meta.get("generation"))
+    if known is not None and identity == (known.meta.get("epoch"), known.meta.get("generation")):
+        return known
+    size = int(meta.get("next_chunk", "0"))
+    lengths, file_of = np.zeros(size, dtype=np.int32), np.full(size, -1, dtype=np.int32)
+    rows = connection.execute("SELECT chunk_id, length, file_id FROM chunks").fetchnumpy()
+    lengths[rows["chunk_id"]] = rows["length"]
+    file_of[rows["chunk_id"]] = rows["file_id"]
+    files = connection.execute(
+        "SELECT file_id, source, path, scope, hash, size, mtime_ns, read_ns, chunks FROM files"
+    ).fetchall()
+    return Snapshot(meta, lengths, file_of, {row[0]: FileRow(*row[1:]) for row in files})
