@@ -228,6 +228,7 @@ def _open(facts: SessionFacts, context: TurnContext) -> Transcript:
         clock=context.clock,
         ids=context.ids,
         cwd=str(context.workspace) if context.live else None,
+        session_key=facts.key,
     )
 
 

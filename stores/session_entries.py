@@ -118,7 +118,8 @@ def find_entry(entries: Entries, key: str) -> Lookup:
     Source: spec/sessions.md 3.4.
     """
     wanted = fold_key(key)
-    found = [name for name in entries if name == wanted or fold_key(name) == wanted]
+    lowered = wanted.lower()  # spares the exact folding of keys that are other ones anyway
+    found = [name for name in entries if lowered == name.strip().lower() and fold_key(name) == wanted]
     if not found:
         return Lookup(wanted, None)
     newest = max(found, key=lambda name: (updated_ms(entries[name]), name == wanted))

@@ -30,7 +30,7 @@ from stores.session_retention import (
     plan_budget,
     stale_keys,
 )
-from stores.sessions import SessionStore
+from stores.sessions import TURN_LOCKS, SessionStore
 from turngraph.clock import to_ms
 from turngraph.session_keys import fold_key
 
@@ -191,17 +191,39 @@ def _enforce(store: SessionStore, policy: Maintenance, task: Task, now: datetime
 
 def _protection(store: SessionStore, entries: Entries, task: Task) -> Protects:
     active = fold_key(task.active_key) if task.active_key else None
+    in_use = InUse.of(store)
 
     def protects(key: str) -> bool:
-        return fold_key(key) == active or is_main(fold_key(key), task.main_key) or _in_use(store, key, entries[key])
+        folded = fold_key(key)
+        return folded == active or is_main(folded, task.main_key) or in_use.has(folded, entries[key])
 
     return protects
 
 
-def _in_use(store: SessionStore, key: str, entry: Entry) -> bool:
-    if store.is_running(fold_key(key)):
-        return True
-    return any(is_locked(path) for path in files_of(store, entry))
+@dataclass(frozen=True, slots=True)
+class InUse:
+    """Which sessions some process works on; the folders of lock files are listed once."""
+
+    store: SessionStore
+    turns: frozenset[str]
+    locks: frozenset[str]
+
+    @classmethod
+    def of(cls, store: SessionStore) -> InUse:
+        """Look which lock files there are."""
+        turns = store.folder / TURN_LOCKS
+        return cls(
+            store,
+            frozenset(path.name for path in turns.iterdir()) if turns.is_dir() else frozenset(),
+            frozenset(path.name for path in store.folder.glob("*.lock")),
+        )
+
+    def has(self, key: str, entry: Entry) -> bool:
+        """Tell whether a turn of the session runs, or its transcript is locked."""
+        if self.turns and self.store.turn_file(key).name in self.turns and self.store.is_running(key):
+            return True
+        paths = files_of(self.store, entry) if self.locks else []
+        return any(f"{path.name}.lock" in self.locks and is_locked(path) for path in paths)
 
 
 def _missing_keys(store: SessionStore, entries: Entries, task: Task) -> tuple[str, ...]:

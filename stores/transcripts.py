@@ -65,6 +65,7 @@ class Transcript(TranscriptView):
         clock: Clock,
         ids: Ids,
         cwd: str | None = None,
+        session_key: str | None = None,
         full: bool = False,
         read_only: bool = False,
         first_block: int = FIRST_BLOCK_BYTES,
@@ -76,6 +77,7 @@ class Transcript(TranscriptView):
             session_id: id of a new file; also seeds derived ids when the header is lost.
             clock, ids: for new entries.
             cwd: working folder for the header of a new file; the process's when not given.
+            session_key: key for the header of a new file, from which a damaged ``sessions.json`` is rebuilt.
             full: read everything even where the visible part would do.
             read_only: refuse every append.
             first_block: size of the first block read from the end, in bytes.
@@ -84,6 +86,8 @@ class Transcript(TranscriptView):
             TranscriptError: the file cannot be read.
         """
         header = new_header(session_id, iso_ms(clock.now()), cwd or str(Path.cwd()))
+        if session_key is not None:
+            header[OWN_FIELD] = {"sessionKey": session_key}
         return cls(path, header, clock, ids, full=full, read_only=read_only, first_block=first_block)
 
     def append_message(self, message: Message, *, durable: bool = False, **extra: Any) -> Entry:

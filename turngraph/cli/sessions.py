@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from stores.sessions import SessionStore
     from turngraph.config import Settings
 
+ID_SHOWN = 8  # first characters of a session id in the table; --json has all of it
+
 app = new_app("List, show, reset and clean up sessions.")
 
 
@@ -52,13 +54,11 @@ def list_sessions(
     if json:
         print_json({"agent": store.agent_id, "total": len(newest), "sessions": [_facts(*item) for item in shown]})
         return
-    made = table("session key", "id", "last used", "context", "compactions", right=("context", "compactions"))
+    made = table("session key", "id", "last used", "context", right=("context",))
+    for column in made.columns[:3]:
+        column.no_wrap = True
     for key, entry in shown:
-        tokens, window = entry.get("totalTokens"), entry.get("contextTokens")
-        context = f"{tokens:,} of {window:,}" if tokens and window else f"{tokens:,}" if tokens else "-"
-        made.add_row(
-            key, str(entry.get("sessionId", "-")), _ago(entry), context, str(entry.get("compactionCount") or 0)
-        )
+        made.add_row(key, str(entry.get("sessionId", "-"))[:ID_SHOWN], _last_used(entry), _context(entry))
     console().print(made)
     if len(shown) < len(newest):
         warn(f"{len(newest) - len(shown)} more; --limit 0 shows all")
@@ -72,7 +72,7 @@ def reset(
     sets: SetOption = None,
     json: JsonOption = False,
 ) -> None:
-    """End a session: its transcript is archived, the next message begins a new one.
+    """End a session: archive its transcript and begin a new one.
 
     Example: turngraph sessions reset agent:main:main
     """
@@ -109,7 +109,7 @@ def cleanup(
     sets: SetOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Sweep what is past its retention, and report or (--enforce) remove old sessions.
+    """Sweep old archives; report old sessions, or remove them.
 
     Example: turngraph sessions cleanup --dry-run
     """
@@ -162,11 +162,18 @@ def _time(entry: Mapping[str, Any]) -> float:
     return updated_ms(entry)
 
 
-def _ago(entry: Mapping[str, Any]) -> str:
+def _last_used(entry: Mapping[str, Any]) -> str:
     from turngraph.clock import from_ms
 
     at = _time(entry)
     return f"{from_ms(at).astimezone():%Y-%m-%d %H:%M}" if at else "-"
+
+
+def _context(entry: Mapping[str, Any]) -> str:
+    tokens, window = entry.get("totalTokens"), entry.get("contextTokens")
+    if not isinstance(tokens, int):
+        return "-"
+    return f"{tokens:,} ({tokens / window:.0%})" if isinstance(window, int) and window else f"{tokens:,}"
 
 
 def _summary(report: MaintenanceReport, keys: list[str]) -> dict[str, Any]:
@@ -187,9 +194,10 @@ def _summary(report: MaintenanceReport, keys: list[str]) -> dict[str, Any]:
         "wouldMutate": mutates,
         "actions": {key: report.action(key) for key in keys if report.action(key) != "keep"},
     }
-    return summary | (
-        {} if report.dry_run else {"applied": report.applied, "appliedCount": report.before - report.after}
-    )
+    if report.dry_run:
+        return summary
+    gone = report.before - report.after if report.applied else 0
+    return summary | {"applied": report.applied, "appliedCount": gone}
 
 
 def _print_report(report: MaintenanceReport) -> None:
