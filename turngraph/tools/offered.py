@@ -125,14 +125,12 @@ def offered_tools(
     *,
     workspace: Path,
     memory_tools: Callable[[str | None], Sequence[Tool]] | None = None,
-    custom: Sequence[Tool] = (),
 ) -> tuple[tuple[Tool, ...], dict[str, str]]:
     """Make the tools of a run.
 
     Args:
         settings: of the agent. session_key, kind: of the run. workspace: its folder.
         memory_tools: makes ``memory_search`` and ``memory_get``; given why they answer ``disabled``, or ``None``.
-        custom: further tools, of the caller or of plugins; one with the name of a built-in tool takes its place.
 
     Returns:
         The tools in their fixed order, and the reason for each tool that is not among them.
@@ -146,14 +144,11 @@ def offered_tools(
         memory_chats=settings.memory_search.allowed_chat_types,
         memory_enabled=settings.memory_search.enabled,
     )
-    own = {tool.spec.name: tool for tool in custom}
-    built_in = (*FILE_TOOLS, *(MEMORY_TOOLS if memory_tools else ()))
-    names = (*built_in, *(name for name in own if name not in built_in))
+    names = (*FILE_TOOLS, *(MEMORY_TOOLS if memory_tools else ()))
     made = offer(names, run, settings.tools.allow, settings.tools.deny)
     tools = _file_tools(settings, made.memory_refusal)
     if memory_tools is not None and set(made.names) & set(MEMORY_TOOLS):
         tools |= {tool.spec.name: tool for tool in memory_tools(made.memory_refusal)}
-    tools |= own
     return tuple(tools[name] for name in made.names), dict(made.unavailable)
 
 

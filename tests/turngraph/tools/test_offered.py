@@ -97,19 +97,15 @@ def test_a_workspace_that_the_disk_protects_is_read_only(tmp_path: Path, monkeyp
     assert workspace_access(default_settings(), MAIN, tmp_path / "not yet") == "rw"
 
 
-def test_tools_come_in_a_fixed_order_with_those_of_the_caller_behind(tmp_path: Path) -> None:
+def test_tools_come_in_a_fixed_order(tmp_path: Path) -> None:
     refusals: list[str | None] = []
 
     def memory(refusal: str | None) -> Sequence[Tool]:
         refusals.append(refusal)
         return [Named(name) for name in reversed(MEMORY_TOOLS)]
 
-    custom = (Named("weather"), Named("exec"))
-    tools, unavailable = offered_tools(
-        default_settings(), GROUP, "user", workspace=tmp_path, memory_tools=memory, custom=custom
-    )
-    assert [tool.spec.name for tool in tools] == [*ALL, "weather"]
-    assert tools[3] is custom[1]
+    tools, unavailable = offered_tools(default_settings(), GROUP, "user", workspace=tmp_path, memory_tools=memory)
+    assert tuple(tool.spec.name for tool in tools) == ALL
     assert unavailable == {}
     assert refusals == ["Memory is private and is not available in group chats."]
 
