@@ -115,7 +115,10 @@ def _prepare(context: TurnContext) -> tuple[Decision, ...]:
     """Create what a live turn needs in its workspace; a replay only reads."""
     if not context.live:
         return ()
-    report = ensure_workspace(context.workspace, context.clock.now(), seed=not context.settings.skip_bootstrap)
+    try:
+        report = ensure_workspace(context.workspace, context.clock.now(), seed=not context.settings.skip_bootstrap)
+    except OSError as error:  # a workspace that cannot be written is still read
+        return (Decision(NODE, "failed", f"{context.workspace} cannot be prepared: {error.strerror}"),)
     if report.vanished:
         why = (
             "the setup of the workspace is complete and all its seed files are gone, so nothing was created: "

@@ -178,6 +178,13 @@ async def test_a_vanished_workspace_is_reported_and_not_seeded_again(tmp_path: P
     assert sorted(path.name for path in (tmp_path / "workspace").iterdir()) == [".openclaw"]
 
 
+async def test_a_workspace_that_cannot_be_written_does_not_end_the_turn(tmp_path: Path) -> None:
+    (tmp_path / "workspace").write_text("a file in its place", encoding="utf-8")
+    result = await run(a_context(tmp_path))
+    assert "cannot be prepared: File exists" in next(d.why for d in result["decisions"] if d.what == "failed")
+    assert "[MISSING] Expected at: AGENTS.md" in system_text(result["system"])[0]
+
+
 async def test_recent_notes_are_offered_on_a_bare_reset_of_a_direct_chat_only(tmp_path: Path) -> None:
     notes = tmp_path / "workspace" / "memory"
     notes.mkdir(parents=True)
