@@ -69,12 +69,12 @@ def mend(rows: Sequence[Row], broken: Sequence[int], torn_bytes: int, session_id
     changed = linked | _changed(rows, own) if old or given else linked
     first_is_header = bool(rows) and is_header(rows[0][1]) and has_id(rows[0][1])
     repairs = (
-        broken and f"left out {len(broken)} broken lines ({_numbers(broken)})",
+        broken and f"left out {_count(broken, 'broken line')} ({_numbers(broken)})",
         torn_bytes and f"left out an unfinished last line of {torn_bytes} bytes",
         rows and not first_is_header and "the first line is no session header; the entries are used without it",
         header and old and f"read version {version} as version {CURRENT_VERSION}",
-        given and f"gave ids to {given} entries that had none",
-        linked and f"linked {len(linked)} entries over a gap ({_numbers(sorted(linked))})",
+        given and f"gave ids to entries that had none: {given}",
+        linked and f"linked entries over a gap ({_numbers(sorted(linked))})",
     )
     return Mended(
         header and {**header, "version": max(version, CURRENT_VERSION)},
@@ -88,6 +88,10 @@ def mend(rows: Sequence[Row], broken: Sequence[int], torn_bytes: int, session_id
 def _changed(before: Sequence[Row], after: Sequence[Row]) -> set[int]:
     stored = dict(before)
     return {line for line, raw in after if raw is not stored[line]}
+
+
+def _count(lines: Sequence[int], noun: str) -> str:
+    return f"{len(lines)} {noun}{'s' * (len(lines) != 1)}"
 
 
 def _numbers(lines: Sequence[int]) -> str:

@@ -85,3 +85,9 @@ def last_boundary(path: Sequence[Entry]) -> int | None:
         if path[index].type in SUMMARY_BOUNDARIES:
             return index
     return None
+
+
+def tips(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Return the last entry of every branch, in file order: the entries that nothing follows."""
+    followed = {entry.parent_id for entry in entries if entry.parent_id != entry.id}
+    return tuple(entry for entry in entries if entry.id not in followed)
