@@ -193,7 +193,7 @@ def _facts(
         files=budgeted.files,
         cut=budgeted.truncated and settings.bootstrap_prompt_truncation_warning != "off",
         sandbox=_sandbox(settings, session),
-        time_zone=settings.user_timezone or "",
+        time_zone=settings.user_timezone or (str(settings.zone) if context.live else ""),
         heartbeats=settings.beats and settings.heartbeat.every is not None,
         owners=shown_owners(commands.owner_allow_from or (), commands.owner_display, _secret(settings)),
         chat_type=session.chat_type,
