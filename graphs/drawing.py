@@ -38,7 +38,7 @@ def drawable(compiled: CompiledStateGraph[Any, Any, Any, Any]) -> Drawable:
         after = [edge for edge in edges if edge.source == mark]
         edges = [edge for edge in edges if mark not in (edge.source, edge.target)]
         edges += [
-            Edge(a.source, b.target, a.label or b.label, a.conditional or b.conditional) for a in before for b in after
+            Edge(a.source, b.target, b.label or a.label, a.conditional or b.conditional) for a in before for b in after
         ]
     names = _reading_order(edges, "__start__")
     place = {name: index for index, name in enumerate(names)}
