@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from nodes.history.images import prune_processed
 from stores.media import MediaFact
 from turngraph.decisions import Decision
 from turngraph.errors import NotFound
@@ -221,16 +222,17 @@ def attach_images(
 
 
 def show_images(messages: Sequence[Message], context: TurnContext) -> tuple[tuple[Message, ...], tuple[Decision, ...]]:
-    """Attach the newest images of the turn's transcript to the working set."""
+    """Attach the newest images of the turn's transcript, as far as the history rule keeps them in sight."""
     settings, media = context.settings, context.media
+    in_sight = prune_processed(messages)
     shown = attach_images(
-        messages,
-        _facts_of(messages, context),
+        in_sight.messages,
+        _facts_of(in_sight.messages, context),
         lambda path: media.picture(path, settings.image_max_dimension_px),
         settings.media.images_in_context,
         takes_images=context.model.facts.images,
     )
-    return shown.messages, shown.decisions
+    return shown.messages, (*in_sight.decisions, *shown.decisions)
 
 
 def entry_media(raw: Mapping[str, Any]) -> tuple[MediaFact, ...]:

@@ -15,13 +15,14 @@ REFERENCE_REMOVED = "[media reference removed - already processed by model]"
 IMAGE_REMOVED = "[image data removed - already processed by model]"
 
 STORED_PATH = re.compile(r"media/(?P<sha256>[0-9a-f]{64})\.(?P<ending>[a-z0-9]{1,8})")
-# Our own markers and those of OpenClaw transcripts; each stands on a line of its own or inside one.
-MARKER = re.compile(
-    r"\[media (?:attached|refused|missing)\b[^\]\n]*\]"
-    r"|\[Image: source: [^\]\n]*\]"
+# Our own markers and those of OpenClaw transcripts, as far as they stand for a file that the model may have seen.
+REFERENCE = re.compile(
+    r"\[media attached(?: \d+/\d+)?: (?!\d+ files\])[^\]\n]+\]"
+    r"|\[Image: source: [^\]\n]+\]"
     r"|\[image: media/[0-9a-f]{64}\.[a-z0-9]+[^\]\n]*\]"
-    r"|" + re.escape(NO_CAPTION)
 )
+# All of them: also a count, a file that never came in, and the word for a missing caption.
+MARKER = re.compile(REFERENCE.pattern + r"|\[media (?:attached|refused|missing): [^\]\n]*\]|" + re.escape(NO_CAPTION))
 _UNSAFE_IN_NAMES = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\[\]|]")
 
 

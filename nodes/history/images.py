@@ -13,7 +13,7 @@ from typing import Any
 
 from nodes.history.step import Step, as_tuple, each
 from turngraph.images import fit_image
-from turngraph.media_markers import IMAGE_REMOVED, MARKER, NO_CAPTION, REFERENCE_REMOVED
+from turngraph.media_markers import IMAGE_REMOVED, REFERENCE, REFERENCE_REMOVED
 from turngraph.media_types import media_type
 from turngraph.messages import Block, Message, text_block
 
@@ -122,4 +122,4 @@ def _seen(block: Any) -> Any:
 
 def _without_references(text: str) -> str:
     # That nothing but files was sent stays true when the files are gone.
-    return MARKER.sub(lambda match: match[0] if match[0] == NO_CAPTION else REFERENCE_REMOVED, text)
+    return REFERENCE.sub(REFERENCE_REMOVED, text)
