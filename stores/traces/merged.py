@@ -9,14 +9,14 @@ Source: spec/seeing.md 1.2.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
 from stores.traces.open_days import MERGING, OpenDays, parse_day, read_rows
-from stores.traces.rows import Row
-from stores.traces.tables import TABLES, DamagedTable, from_tables, read_table, to_tables, write_table
+from stores.traces.rows import EVERYTHING, Row, Wanted
+from stores.traces.tables import PARTS, TABLES, DamagedTable, from_tables, read_table, to_tables, write_table
 
 PART = "part.parquet"
 _log = logging.getLogger(__name__)
@@ -55,24 +55,18 @@ class MergedDays:
         names = (path.parent.name.removeprefix("day=") for path in self.folder.glob(f"turns/agent={agent_id}/*/{PART}"))
         return sorted(day for name in names if (day := parse_day(name)))
 
-    def rows(
-        self, agent_id: str, day: date, *, session_key: str | None = None, trace_ids: Collection[str] | None = None
-    ) -> list[Row]:
-        """Return the rows of a day, oldest first; only those of a session or of some traces when asked for.
+    def rows(self, agent_id: str, day: date, wanted: Wanted = EVERYTHING) -> list[Row]:
+        """Return the wanted rows of a day, oldest first.
 
         Raises:
-            StoreError: for a damaged file, or one of a newer schema version.
+            DamagedTable: when a file cannot be read.
+            StoreError: for one of a newer schema version.
         """
-        filters: list[tuple[str, str, object]] = []
-        if session_key is not None:
-            filters.append(("session_key", "==", session_key))
-        if trace_ids is not None:
-            filters.append(("trace_id", "in", list(trace_ids)))
-        turns = read_table(self.path("turns", agent_id, day), filters=filters or None)
+        turns = wanted.select(read_table(self.path("turns", agent_id, day)))
         if not turns:
             return []
-        wanted = [("trace_id", "in", [turn["trace_id"] for turn in turns])] if filters else None
-        parts = {name: read_table(self.path(name, agent_id, day), filters=wanted) for name in TABLES if name != "turns"}
+        of_these = None if wanted == EVERYTHING else [("trace_id", "in", [turn["trace_id"] for turn in turns])]
+        parts = {name: read_table(self.path(name, agent_id, day), filters=of_these) for name in PARTS}
         return from_tables({**parts, "turns": turns})
 
     def digests(self, agent_id: str, day: date) -> Iterator[str]:

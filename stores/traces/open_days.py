@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from stores.archives import sync_folder
-from stores.traces.rows import Row, check_version, to_line
+from stores.traces.rows import EVERYTHING, Row, Wanted, check_version, to_line
 from turngraph.decisions import TurnTrace
 
 LOCK_TIMEOUT_S = 5.0  # an append takes a millisecond; who waits longer has met a stopped process
@@ -83,29 +83,28 @@ class OpenDays:
                 found.setdefault(day, []).append(path)
         return found
 
-    def rows(self, agent_id: str, day: date, *, naming: str | None = None) -> list[Row]:
-        """Return the rows of a day, each trace once, in the order in which they were written.
-
-        ``naming`` leaves out, before they are parsed, the rows that do not hold this text.
-        """
+    def rows(self, agent_id: str, day: date, wanted: Wanted = EVERYTHING) -> list[Row]:
+        """Return the wanted rows of a day, each trace once, oldest first."""
         for _ in range(3):  # a merge may rename or remove a file between listing and reading
             try:
-                rows = [row for path in self.days(agent_id).get(day, []) for row in read_rows(path, naming)]
+                rows = [row for path in self.days(agent_id).get(day, []) for row in read_rows(path, wanted)]
             except FileNotFoundError:
                 continue
-            return list({row["trace_id"]: row for row in rows}.values())
+            return wanted.select({row["trace_id"]: row for row in rows}.values())
         return []
 
 
-def read_rows(path: Path, naming: str | None = None) -> Iterator[Row]:
+def read_rows(path: Path, wanted: Wanted = EVERYTHING) -> Iterator[Row]:
     """Yield the rows of one file; a half-written or damaged line is skipped.
+
+    Lines that cannot hold what is wanted are not parsed.
 
     Raises:
         StoreError: when a row has a newer schema version.
     """
-    wanted = orjson.dumps(naming)[1:-1] if naming else b""
+    needles = [orjson.dumps({name: value})[1:-1] for name, value in wanted.values.items()]
     for line in path.read_bytes().split(b"\n"):
-        row = _parse(line) if wanted in line else None
+        row = _parse(line) if all(needle in line for needle in needles) else None
         if row is not None:
             check_version(row["version"], str(path))
             yield row

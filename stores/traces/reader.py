@@ -7,7 +7,7 @@ Source: spec/seeing.md 1.2 and 1.6.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import date
 from functools import cached_property
 from hashlib import sha256
@@ -16,7 +16,7 @@ from pathlib import Path
 from stores.traces.blobs import Blobs
 from stores.traces.merged import MergedDays
 from stores.traces.open_days import OpenDays
-from stores.traces.rows import Row, from_row, text_digest
+from stores.traces.rows import Row, Wanted, from_row, text_digest
 from stores.traces.run_folder import is_run_folder, run_rows, run_texts
 from stores.traces.tables import DamagedTable
 from turngraph.decisions import Segment, TurnTrace
@@ -43,13 +43,13 @@ class TraceReader:
         Raises:
             StoreError: for rows of a newer schema version. A damaged file is one warning, its traces are missing.
         """
-        found: list[TurnTrace] = []
-        for rows in self._newest_days(session_key, agent):
-            traces = [from_row(row, str(self.root)) for row in rows]
-            found = sorted(traces, key=lambda trace: (trace.started, trace.turn, trace.trace_id)) + found
-            if limit is not None and len(found) >= limit:
-                return found[-limit:]
-        return found
+        rows: list[Row] = []
+        for day in self._newest_days(Wanted(session_key=session_key, newest=limit), agent):
+            rows = day + rows
+            if limit is not None and len(rows) >= limit:
+                rows = rows[len(rows) - limit :]
+                break
+        return [from_row(row, str(self.root)) for row in rows]
 
     def trace(self, trace_id: str) -> TurnTrace:
         """Return one trace.
@@ -57,14 +57,14 @@ class TraceReader:
         Raises:
             NotFound: there is none with this id.
         """
-        row = self._row(trace_id)
+        row = self._newest(Wanted(trace_id=trace_id))
         if row is None:
             raise NotFound(f"no trace {trace_id} in {self.root}")
         return from_row(row, str(self.root))
 
     def has(self, trace_id: str) -> bool:
         """Return whether a trace is kept."""
-        return self._row(trace_id) is not None
+        return self._newest(Wanted(trace_id=trace_id)) is not None
 
     def trace_of_turn(self, session_key: str, turn: int) -> TurnTrace:
         """Return the newest trace of a turn of a session, counted from 1.
@@ -72,10 +72,9 @@ class TraceReader:
         Raises:
             NotFound: the turn left no trace.
         """
-        for rows in self._newest_days(session_key, None):
-            of_turn = [row for row in rows if row["turn"] == turn]
-            if of_turn:
-                return from_row(max(of_turn, key=lambda row: str(row["started"])), str(self.root))
+        row = self._newest(Wanted(session_key=session_key, turn=turn, newest=1))
+        if row is not None:
+            return from_row(row, str(self.root))
         raise NotFound(f"no trace of turn {turn} of session {session_key!r} in {self.root}")
 
     def segment_text(self, segment: Segment, transcript: TranscriptText | None = None) -> str | None:
@@ -103,50 +102,34 @@ class TraceReader:
     def _is_run(self) -> bool:
         return is_run_folder(self.root)
 
-    def _newest_days(self, session_key: str | None, agent: str | None) -> Iterator[list[Row]]:
-        """Yield the rows of each day that has some, newest day first."""
+    def _newest(self, wanted: Wanted) -> Row | None:
+        return next((rows[-1] for rows in self._newest_days(wanted, None)), None)
+
+    def _newest_days(self, wanted: Wanted, agent: str | None) -> Iterator[list[Row]]:
+        """Yield the wanted rows of each day that has some, newest day first, each day oldest first."""
         if self._is_run:
-            yield [row for row in run_rows(self.root) if _fits(row, session_key, agent)]
+            rows = wanted.select(row for row in run_rows(self.root) if agent in (None, row["agent_id"]))
+            if rows:
+                yield rows
             return
         agents = [agent] if agent else sorted({*self._open.agents(), *self._merged.agents()})
         days = {(day, name) for name in agents for day in (*self._open.days(name), *self._merged.days(name))}
         for day in sorted({day for day, _ in days}, reverse=True):
-            rows = [row for name in agents if (day, name) in days for row in self._day(name, day, session_key)]
-            if rows:
-                yield rows
+            found = [row for name in agents if (day, name) in days for row in self._day(name, day, wanted)]
+            if found:
+                yield wanted.select(found)
 
-    def _day(self, agent: str, day: date, session_key: str | None) -> list[Row]:
+    def _day(self, agent: str, day: date, wanted: Wanted) -> list[Row]:
         # Open first: what a merge moves meanwhile is then found in the data set.
-        rows = [row for row in self._open.rows(agent, day, naming=session_key) if _fits(row, session_key, None)]
+        rows = self._open.rows(agent, day, wanted)
         known = {row["trace_id"] for row in rows}
-        merged = self._merged_rows(agent, day, session_key=session_key)
-        return rows + [row for row in merged if row["trace_id"] not in known]
+        return rows + [row for row in self._merged_day(agent, day, wanted) if row["trace_id"] not in known]
 
-    def _merged_rows(
-        self, agent: str, day: date, *, session_key: str | None = None, trace_ids: Sequence[str] | None = None
-    ) -> list[Row]:
+    def _merged_day(self, agent: str, day: date, wanted: Wanted) -> list[Row]:
         if not self._merged.path("turns", agent, day).exists():
             return []
         try:
-            return self._merged.rows(agent, day, session_key=session_key, trace_ids=trace_ids)
+            return self._merged.rows(agent, day, wanted)
         except DamagedTable as error:
             _log.warning("%s", error)
             return []
-
-    def _row(self, trace_id: str) -> Row | None:
-        if self._is_run:
-            return next((row for row in run_rows(self.root) if row["trace_id"] == trace_id), None)
-        for agent in self._open.agents():
-            for day in sorted(self._open.days(agent), reverse=True):
-                for row in self._open.rows(agent, day, naming=trace_id):
-                    if row["trace_id"] == trace_id:
-                        return row
-        for agent in self._merged.agents():
-            for day in reversed(self._merged.days(agent)):
-                if rows := self._merged_rows(agent, day, trace_ids=[trace_id]):
-                    return rows[0]
-        return None
-
-
-def _fits(row: Row, session_key: str | None, agent: str | None) -> bool:
-    return session_key in (None, row["session_key"]) and agent in (None, row["agent_id"])

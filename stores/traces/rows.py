@@ -5,8 +5,8 @@ Source: spec/seeing.md section 1. Texts of segments are not part of a row, only 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
@@ -19,6 +19,31 @@ from turngraph.errors import StoreError
 SCHEMA_VERSION = 1  # of open days, spools and tables
 
 Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which traces a reader asks for; ``None`` leaves a condition out. ``newest`` is how many of a day."""
+
+    session_key: str | None = None
+    trace_id: str | None = None
+    turn: int | None = None
+    newest: int | None = None
+
+    @property
+    def values(self) -> dict[str, str | int]:
+        """The columns of a turn that are compared, with their values."""
+        asked = {"session_key": self.session_key, "trace_id": self.trace_id, "turn": self.turn}
+        return {name: value for name, value in asked.items() if value is not None}
+
+    def select(self, rows: Iterable[Row]) -> list[Row]:
+        """Return the wanted rows (of traces, or of the table of turns), oldest first."""
+        fitting = [row for row in rows if all(row[name] == value for name, value in self.values.items())]
+        fitting.sort(key=lambda row: (row["started"], row["turn"], row["trace_id"]))
+        return fitting if self.newest is None else fitting[max(0, len(fitting) - self.newest) :]
+
+
+EVERYTHING = Wanted()
 
 
 def to_line(trace: TurnTrace) -> bytes:
@@ -98,15 +123,22 @@ def _utc(moment: datetime) -> str:
 def _plain(value: Any) -> Row:
     """Return the fields of a frozen record that say something; ``None`` and empty ones follow from the type."""
     plain: Row = {}
-    for field in fields(value):
-        item = getattr(value, field.name)
+    for name in _FIELDS[type(value)]:
+        item = getattr(value, name)
+        if item is None or item == ():
+            continue
         if isinstance(item, datetime):
-            plain[field.name] = _utc(item)
-        elif isinstance(item, Mapping):
-            plain |= {field.name: dict(item)} if item else {}
-        elif item is not None and item != ():
-            plain[field.name] = list(item) if isinstance(item, tuple) else item
+            plain[name] = _utc(item)
+        elif not isinstance(item, Mapping):
+            plain[name] = list(item) if isinstance(item, tuple) else item
+        elif item:
+            plain[name] = dict(item)
     return plain
+
+
+_FIELDS: dict[type, tuple[str, ...]] = {
+    kind: tuple(field.name for field in fields(kind)) for kind in (NodeRun, Decision, Segment, Origin)
+}
 
 
 def _segment_row(segment: Segment) -> Row:

@@ -23,7 +23,8 @@ from turngraph.errors import StoreError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TABLES = ("nodes", "decisions", "segments", "turns")  # in the order of writing: the turns make the others visible
+PARTS = ("nodes", "decisions", "segments")
+TABLES = (*PARTS, "turns")  # in the order of writing: the turns make the others visible
 TEXTS = "texts"
 VERSION_KEY = b"turngraph.trace.schema"
 ROW_GROUP_ROWS = 8_192
@@ -134,10 +135,8 @@ def to_table(name: str, records: Sequence[Mapping[str, Any]]) -> pa.Table:
 def from_tables(records: Mapping[str, Iterable[Row]]) -> list[Row]:
     """Return the rows of traces from the records of the four tables; each trace and each part of it once."""
     turns = {record["trace_id"]: record for record in records["turns"]}
-    parts: dict[str, dict[str, dict[int, Row]]] = {
-        id_: {name: {} for name in TABLES if name != "turns"} for id_ in turns
-    }
-    for name in ("nodes", "decisions", "segments"):
+    parts: dict[str, dict[str, dict[int, Row]]] = {id_: {name: {} for name in PARTS} for id_ in turns}
+    for name in PARTS:
         for record in records[name]:
             if record["trace_id"] in parts:
                 parts[record["trace_id"]][name][record["ordinal"]] = record
