@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nodes.model_choice import choose_model, known_models
 from nodes.state import CommandName
 from turngraph.inbound import Inbound
 from turngraph.text import JS_SPACE, js_trim
@@ -93,11 +94,13 @@ class Asked:
         command: the command, if there is one.
         text: what stands behind the command, else the whole message.
         refused: the command word, when the sender may not give it: it is read as text then.
+        model: the model that stood behind a reset, as ``provider:model``.
     """
 
     command: CommandName | None
     text: str
     refused: str | None = None
+    model: str | None = None
 
     @property
     def resets(self) -> bool:
@@ -127,7 +130,8 @@ def asked_of(inbound: Inbound, settings: AgentSettings) -> Asked:
     if not may_command(inbound, settings):
         return Asked(None, inbound.text, refused=found.word)
     if found.word in triggers:
-        return Asked("reset" if "reset" in found.word.lower() else "new", found.text)
+        choice = choose_model(found.text, *known_models(settings))
+        return Asked("reset" if "reset" in found.word.lower() else "new", choice.text, model=choice.model)
     return Asked(PLAIN_COMMANDS[found.word], found.text)
 
 

@@ -119,6 +119,7 @@ class Resolution:
         if is_new:
             changed = next_session(entry, context.ids.uuid(), ended, now)
             changed["sessionFile"] = transcript_name(changed["sessionId"], inbound.thread)
+            changed |= _override(self.asked.model)
         else:
             changed = {**(entry or {}), **({} if started is None else {"sessionStartedAt": started})}
         changed = with_inbound_facts(changed, inbound, key, chat, now)
@@ -195,6 +196,13 @@ def _chat_type(key: str, inbound: Inbound) -> ChatType:
     if inbound.chat_type != "direct" or named == "unknown":
         return inbound.chat_type
     return named
+
+
+def _override(model: str | None) -> dict[str, Any]:
+    if model is None:
+        return {}
+    provider, _, name = model.partition(":")
+    return {"providerOverride": provider, "modelOverride": name, "modelOverrideSource": "user"}
 
 
 def _why(facts: SessionFacts, mode: str, configured: bool) -> str:

@@ -113,7 +113,7 @@ def hold_exclusive(path: Path, *, timeout_ms: int = LOCK_TIMEOUT_MS, stale_ms: i
 
 
 def sweep_stale_locks(folder: Path, *, stale_ms: int = TRANSCRIPT_STALE_MS) -> list[Path]:
-    """Remove the lock files of transcripts whose owners are gone; return them. Meant for the start of a process."""
+    """Remove the lock files of transcripts whose owners are gone; return them."""
     gone = [
         lock for lock in sorted(folder.glob("*.jsonl.lock")) if is_stale(lock, stale_ms, held_here=str(lock) in _held)
     ]

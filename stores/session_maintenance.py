@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from stores.archives import Expired, archive_file, expired_archives, remove_files
-from stores.locks import is_locked
+from stores.locks import is_locked, sweep_stale_locks
 from stores.session_entries import Entries, Entry
 from stores.session_reset import files_of
 from stores.session_retention import (
@@ -123,6 +123,7 @@ def run_maintenance(store: SessionStore, policy: Maintenance, task: Task | None 
         store.folder, now, resets=policy.reset_archive_retention, leftovers=policy.leftover_retention
     )
     if not task.dry_run:
+        sweep_stale_locks(store.folder)
         gone = remove_files(store.folder, [item.name for item in swept])
         swept = [item for item in swept if item.name in gone]
     if task.dry_run or (policy.mode == "warn" and not task.fix_missing):

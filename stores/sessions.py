@@ -59,12 +59,14 @@ class SessionStore:
         path: ``sessions.json``; transcripts lie beside it.
         agent_id: whose sessions these are.
         clock, ids: where times and new session ids come from.
+        durable: whether a write waits for the disk; a working copy need not.
     """
 
     path: Path
     agent_id: str = "main"
     clock: Clock = field(default_factory=SystemClock)
     ids: Ids = field(default_factory=RandomIds)
+    durable: bool = True
     _held: dict[str, dict[Path, ExitStack]] = field(default_factory=dict)
     _told: str | None = None
 
@@ -182,7 +184,7 @@ class SessionStore:
             return
         if loaded.problem is not None and loaded.data is not None:
             archive_file(self.path, "corrupt", self.clock.now())
-        write_whole(self.path, data)
+        write_whole(self.path, data, durable=self.durable)
 
     def turn_file(self, key: str) -> Path:
         """Return the lock file of turns of a session key."""
@@ -231,7 +233,7 @@ def put_entry(entries: dict[str, Entry], found: Lookup, entry: Entry) -> None:
     entries[found.key] = entry
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Replace a file: temporary file beside it, fsync, rename, fsync of the folder; mode 0600."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{RandomIds().uuid()}.tmp")
@@ -240,12 +242,14 @@ def write_whole(path: Path, data: bytes) -> None:
         with os.fdopen(number, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    if durable:
+        sync_folder(path.parent)
 
 
 def entry_facts(key: str, entry: Entry) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
+from nodes.chat_commands import asked_of
 from nodes.state import TurnContext
 from stores.media import MediaStore
 from turngraph.errors import ModelError
@@ -35,7 +36,7 @@ def build_context(agent: Agent, inbound: Inbound) -> TurnContext:
     settings = agent.settings
     store = agent.sessions()
     key = inbound_key(inbound, agent.id, settings.session)
-    model, fallbacks = _models(agent, store, key)
+    model, fallbacks = _models(agent, store, key, inbound)
     loop_time = asyncio.get_running_loop().time() if _in_loop() else None
     tools, unavailable = offered_tools(
         settings,
@@ -89,9 +90,11 @@ def as_model(model: Model | BaseChatModel | str, agent: Agent) -> Model:
     return LangChainModel(model, ModelFacts("langchain", name), clock=agent.clock)
 
 
-def _models(agent: Agent, store: SessionStore, key: str) -> tuple[Model, tuple[Model, ...]]:
+def _models(agent: Agent, store: SessionStore, key: str, inbound: Inbound) -> tuple[Model, tuple[Model, ...]]:
     if agent.model is not None:
         return as_model(agent.model, agent), ()
+    if (asked := asked_of(inbound, agent.settings).model) is not None:
+        return make_model(asked, agent.settings), ()
     entry = store.get(key)
     override, provider = entry.get("modelOverride"), entry.get("providerOverride")
     if isinstance(override, str) and override:

@@ -224,6 +224,16 @@ def test_what_the_user_chose_stays_and_what_the_session_counted_goes(bench: Benc
     assert not {"totalTokens", "memoryFlushAt", "authProfileOverride"} & set(entry)
 
 
+def test_a_model_named_behind_new_is_the_users_choice(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ("agents.defaults.model=openai/gpt-5",))
+    bench.send()
+    entry = bench.send("/new openai/gpt-5 hello").entry
+    assert (entry["providerOverride"], entry["modelOverride"]) == ("openai", "gpt-5")
+    assert entry["modelOverrideSource"] == "user"
+    assert bench.last["text"] == "hello"
+    assert bench.send("/new").entry["modelOverride"] == "gpt-5"
+
+
 def test_commands_that_need_no_model_leave_the_session_alone(bench: Bench) -> None:
     session = bench.send()
     assert bench.send("/status").session_id == session.session_id
