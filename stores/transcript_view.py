@@ -40,7 +40,7 @@ from turngraph.clock import monotonic_ms
 from turngraph.errors import NotFound, TranscriptError
 from turngraph.messages import Message
 
-OWN_FIELD = "turngraph"  # of our compactions; `carried` in it is what still counts from before, to save the search
+OWN_FIELD = "turngraph"  # what is ours in an entry; in a compaction `carried`: what still counts from before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class OpenReport:
 
     Attributes:
         mode: ``tail`` (visible part only), ``full`` or ``new`` (there is no file yet).
-        bytes_read, bytes_total: read from disk, of the file; duration_ms: wall time.
+        bytes_read, bytes_total: distinct bytes read, size of the file; duration_ms: wall time.
         broken_lines: numbers of lines that were left out; torn_bytes: size of an unfinished last line.
         repairs: what was mended in memory, one sentence each; our first append makes it durable.
         version: version of the file.

@@ -12,7 +12,7 @@ Source: spec/sessions.md section 4, design decisions 2 to 5 and 8.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import EllipsisType
@@ -20,14 +20,9 @@ from typing import Any
 
 from stores.locks import TRANSCRIPT_STALE_MS, hold_exclusive
 from stores.transcript_appending import Stamp, append_lines, stamp_of
-from stores.transcript_context import (
-    SessionContext,
-)
+from stores.transcript_context import SessionContext
 from stores.transcript_entries import CURRENT_VERSION, LEAF_TYPE, Entry, Raw, dump_line, entry_of, has_id, is_header
-from stores.transcript_reading import (
-    FIRST_BLOCK_BYTES,
-    read_forward,
-)
+from stores.transcript_reading import FIRST_BLOCK_BYTES, read_forward
 from stores.transcript_repair import Mended, write_mended
 from stores.transcript_view import OWN_FIELD, OpenReport, TranscriptView
 from turngraph.clock import Clock, Ids, iso_ms
@@ -205,10 +200,12 @@ class Transcript(TranscriptView):
             if first is None:
                 return {}
             renamed: dict[str, str] = {}
+            taken = set(self._by_id)
             copies: list[Entry] = []
             parent = branch[first].parent_id
             for entry in branch[first:]:
-                renamed[entry.id] = self._new_id(renamed.values())
+                renamed[entry.id] = self._new_id(taken)
+                taken.add(renamed[entry.id])
                 raw = self._copied(entry, renamed, parent, replacements.get(entry.id))
                 copies.append(entry_of(raw))
                 parent = raw["id"]
@@ -224,9 +221,10 @@ class Transcript(TranscriptView):
     def _carry(self) -> dict[str, Any]:
         context = self.context()
         custom = {entry.raw.get("customType") for entry in self._entries if entry.type == "custom"}
-        custom.update(
-            self._carried().get("customTypes") or (raw.get("customType") for raw in self._rows_before("custom"))
-        )
+        earlier = self._carried().get("customTypes")
+        if earlier is None:
+            earlier = (raw.get("customType") for raw in self._rows_before("custom"))
+        custom.update(earlier)
         return _given(
             thinkingLevel=context.thinking_level,
             model=list(context.model) if context.model else None,
@@ -283,11 +281,12 @@ class Transcript(TranscriptView):
 
     def _new_entry(self, kind: str, fields: Mapping[str, Any], parent: str | None) -> Entry:
         at = iso_ms(self._clock.now())
-        return entry_of({"type": kind, "id": self._new_id(), "parentId": parent, "timestamp": at, **fields})
+        own = self._new_id(self._by_id)
+        return entry_of({"type": kind, "id": own, "parentId": parent, "timestamp": at, **fields})
 
-    def _new_id(self, also_taken: Iterable[str] = ()) -> str:
+    def _new_id(self, taken: Container[str]) -> str:
         if self.is_complete:
-            return self._ids.entry(self._by_id.keys() | set(also_taken) if also_taken else self._by_id)
+            return self._ids.entry(taken)
         # Not all ids are known here, so twelve digits in place of eight: a collision would break the tree.
         return self._ids.uuid()[:13]
 
