@@ -184,8 +184,8 @@ def _session_sections(facts: PromptFacts) -> Iterator[Section]:
     if facts.time_zone:
         yield _section(
             "Current Date & Time",
-            f"The user's time zone is {prompt_literal(facts.time_zone)}. No clock stands in this prompt: when date or time",
-            "matter and no message says them, ask a tool.",
+            f"The user's time zone is {prompt_literal(facts.time_zone)}. No clock stands in this prompt: when the date",
+            "or the time matters and no message says it, ask a tool.",
         )
     if full:
         yield _section(
