@@ -99,6 +99,7 @@ class Replay:
         self._clock = FixedClock(session.turns[0].at)
         self._ids = DerivedIds(session.session_id)
         self._store = SessionStore.of_agent(self._home, settings, self._clock, self._ids)
+        self._store.durable = False  # a working copy: nothing is lost that cannot be replayed
         self._facts: ModelFacts | None = None
         self.sink = CollectedTraces()
 
