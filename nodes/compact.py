@@ -6,7 +6,8 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from nodes.compaction.run import NODE, Outcome, Trigger, run_compaction
+from nodes.compaction.outcome import NODE, Outcome, Trigger
+from nodes.compaction.run import run_compaction
 from nodes.events import emit
 from nodes.overflow import has_oversized_results, next_recovery
 from nodes.state import Attempts, Reply, TurnContext, TurnState

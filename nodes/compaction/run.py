@@ -7,76 +7,27 @@ Source: spec/compaction.md sections 3 to 5, known-faults section 5.
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import replace
 
 from nodes.compaction.ask import Summariser
 from nodes.compaction.cycle import compaction_count
 from nodes.compaction.instructions import custom_focus
+from nodes.compaction.outcome import NODE, Outcome, Trigger, failed_outcome, made_decisions, refused
 from nodes.compaction.preparation import NotPrepared, Preparation, prepare_compaction
 from nodes.compaction.refresh import summary_rules
 from nodes.compaction.settings import MAX_RETRIES, clamped, effective_settings, timeout_ms
 from nodes.compaction.summary import Summary, SummaryPolicy, extracted_summary, model_summary, plain_summary
 from nodes.state import SessionFacts, TurnContext
-from stores.transcript_entries import Entry
 from stores.workspace import read_bootstrap_file
 from turngraph.decisions import Decision
 from turngraph.errors import ModelError
-from turngraph.messages import Message, entry_ids
+from turngraph.messages import Message
 from turngraph.models.model import Model
 from turngraph.tokens import total
 
-Trigger = Literal["threshold", "overflow", "manual", "timeout_recovery", "budget"]
-NODE = "compact"
 OFFLINE = "offline"
-
-_REASONS: tuple[tuple[str, str], ...] = (
-    (r"nothing to compact|too small|no compactable", "no_compactable_entries"),
-    (r"below threshold", "below_threshold"),
-    (r"already compacted", "already_compacted_recently"),
-    (r"timed? ?-?out", "timeout"),
-    (r"summar(?:y|ization).*(?:failed|refused)|gave no summary", "summary_failed"),
-    (r"\b4\d\d\b", "provider_error_4xx"),
-    (r"\b5\d\d\b", "provider_error_5xx"),
-    (r"free nothing", "nothing_freed"),
-    (r"compaction\.mode is off", "off"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of a compaction.
-
-    Attributes:
-        reason: why it did not happen; ``None`` when it did (or would, in a dry run).
-        plan, summary: as far as it got.
-        entry: the stored entry; ``None`` in a dry run.
-        tokens_before, tokens_after: size of the visible history.
-        count: compactions of this session, this one included.
-        failed: whether it was tried and failed; false when there was simply nothing to do.
-    """
-
-    reason: str | None
-    decisions: tuple[Decision, ...]
-    plan: Preparation | None = None
-    summary: Summary | None = None
-    entry: Entry | None = None
-    tokens_before: int | None = None
-    tokens_after: int | None = None
-    count: int = 0
-    failed: bool = False
-
-    @property
-    def compacted(self) -> bool:
-        return self.reason is None
-
-
-def classify_reason(reason: str | None) -> str:
-    """Return the code under which a reason is logged (spec/compaction.md 5.6)."""
-    text = (reason or "").lower()
-    return next((code for pattern, code in _REASONS if re.search(pattern, text)), "unknown")
+FORCED: frozenset[Trigger] = frozenset({"overflow", "timeout_recovery"})
+MAX_HALVINGS = 6  # of the kept tail, until a forced compaction has something to fold
 
 
 async def run_compaction(
@@ -99,11 +50,10 @@ async def run_compaction(
     """
     settings = context.settings.compaction
     if settings.mode == "off":
-        return _refused("compaction.mode is off", trigger)
-    limits = effective_settings(context.settings.compaction, context.window_tokens).tighter(halvings)
-    plan = prepare_compaction(context.opened.branch(), limits, context.counter)
+        return refused("compaction.mode is off", trigger)
+    plan = _plan(context, halvings, forced=trigger in FORCED)
     if isinstance(plan, NotPrepared):
-        return _refused(plan.reason, trigger)
+        return refused(plan.reason, trigger)
     messages = (*plan.all_folded, *plan.kept)
     decisions: list[Decision] = []
     if not dry_run:
@@ -120,18 +70,18 @@ async def run_compaction(
         async with asyncio.timeout(timeout_ms(settings.timeout_seconds) / 1000):
             summary = await _summary(context, plan, policy, summariser)
     except TimeoutError:
-        return _failed(f"Compaction timed out after {settings.timeout_seconds} s", trigger, plan, decisions)
+        return failed_outcome(f"Compaction timed out after {settings.timeout_seconds} s", trigger, plan, decisions)
     except ModelError as error:
         reason = f"summary failed ({error.kind}): {error}"
-        return _failed(reason, trigger, plan, decisions, data={"failures": summariser.failures})
+        return failed_outcome(reason, trigger, plan, decisions, data={"failures": summariser.failures})
     tokens_after = context.counter.message(_as_message(summary.text)) + total(context.counter, plan.kept)
     if tokens_after >= plan.tokens_before:
         reason = (
             f"the compaction would free nothing ({plan.tokens_before} tokens before, {tokens_after} after); "
             "use /new, a model with a larger window, or a smaller keepRecentTokens"
         )
-        return _failed(reason, trigger, plan, decisions)
-    decisions += _decisions(plan, summary, summariser, trigger, tokens_after)
+        return failed_outcome(reason, trigger, plan, decisions)
+    decisions += made_decisions(plan, summary, summariser, trigger, tokens_after)
     made = Outcome(
         None,
         tuple(decisions),
@@ -141,6 +91,17 @@ async def run_compaction(
         tokens_after=tokens_after,
     )
     return made if dry_run else await _store(context, session, made, summariser, trigger)
+
+
+def _plan(context: TurnContext, halvings: int, *, forced: bool) -> Preparation | NotPrepared:
+    """Plan the compaction; a forced one halves the kept tail until there is something to fold."""
+    limits = effective_settings(context.settings.compaction, context.window_tokens)
+    path = context.opened.branch()
+    plan = prepare_compaction(path, limits.tighter(halvings), context.counter)
+    while forced and isinstance(plan, NotPrepared) and halvings < MAX_HALVINGS:
+        halvings += 1
+        plan = prepare_compaction(path, limits.tighter(halvings), context.counter)
+    return plan
 
 
 async def _summary(context: TurnContext, plan: Preparation, policy: SummaryPolicy, summariser: Summariser) -> Summary:
@@ -215,7 +176,7 @@ async def _store(
     context.sessions.update(
         session.key, patch, touch=False, drop=("inputTokens", "outputTokens", "cacheRead", "cacheWrite")
     )
-    decisions = list(made.decisions)
+    decisions = [*made.decisions, *await _sync_index(context)]
     decisions += await context.hooks.observe(
         "after_compaction",
         context.hook_context,
@@ -224,14 +185,14 @@ async def _store(
         tokens=tokens_after,
         session_file=context.opened.path,
     )
-    decisions += await _sync_index(context)
-    return Outcome(None, tuple(decisions), plan, summary, entry, plan.tokens_before, tokens_after, count)
+    return replace(made, decisions=tuple(decisions), entry=entry, count=count)
 
 
 async def _sync_index(context: TurnContext) -> list[Decision]:
     """Bring the index of this session up to date where the settings ask for it (spec/compaction.md 5.3)."""
-    mode = context.settings.compaction.post_index_sync
-    if mode == "off" or context.session_changed is None:
+    mode, search = context.settings.compaction.post_index_sync, context.settings.memory_search
+    wanted = "sessions" in search.sources and search.sync.sessions.post_compaction_force
+    if mode == "off" or not wanted or context.session_changed is None:
         return []
     try:
         await context.session_changed(context.opened.path, mode == "await")
@@ -242,61 +203,3 @@ async def _sync_index(context: TurnContext) -> list[Decision]:
 
 def _as_message(summary: str) -> Message:
     return Message({"role": "compactionSummary", "summary": summary})
-
-
-def _decisions(
-    plan: Preparation, summary: Summary, summariser: Summariser, trigger: Trigger, tokens_after: int
-) -> list[Decision]:
-    by = ", ".join(summariser.answered_by) or f"no model ({summary.maker})"
-    decisions = [
-        Decision(
-            node=NODE,
-            what="summarised",
-            why=(
-                f"{trigger}: {len(plan.all_folded)} messages folded by {by} in {summariser.calls} calls, "
-                f"{len(plan.kept)} kept from {plan.first_kept_id}; {plan.tokens_before} tokens became {tokens_after}"
-            ),
-            entry_ids=plan.replaced_ids,
-            count_before=len(plan.all_folded) + len(plan.kept),
-            count_after=len(plan.kept) + 1,
-            tokens_before=plan.tokens_before,
-            tokens_after=tokens_after,
-            data={"trigger": trigger, "maker": summary.maker, "failures": list(summariser.failures)},
-        ),
-        Decision(
-            node=NODE,
-            what="kept",
-            why=f"the tail from {plan.first_kept_id} stays word for word",
-            entry_ids=entry_ids(plan.kept),
-            count_after=len(plan.kept),
-        ),
-    ]
-    if plan.cut_turns:
-        why = f"{len(plan.cut_turns)} messages of the last turns do not fit into a quarter of the window; cut to lines"
-        decisions.append(Decision(node=NODE, what="truncated", why=why, entry_ids=entry_ids(plan.cut_turns)))
-    if summary.added_identifiers:
-        why = f"{len(summary.added_identifiers)} identifiers were missing from the summary and were appended"
-        decisions.append(Decision(node=NODE, what="repaired", why=why))
-    return decisions
-
-
-def _refused(reason: str, trigger: Trigger) -> Outcome:
-    decision = Decision(node=NODE, what="skipped", why=f"{trigger}: {reason}", data={"code": classify_reason(reason)})
-    return Outcome(reason, (decision,))
-
-
-def _failed(
-    reason: str,
-    trigger: Trigger,
-    plan: Preparation,
-    decisions: list[Decision],
-    data: Mapping[str, Any] | None = None,
-) -> Outcome:
-    decision = Decision(
-        node=NODE,
-        what="failed",
-        why=f"{trigger}: {reason}; history is untouched",
-        tokens_before=plan.tokens_before,
-        data={"code": classify_reason(reason), "outcome": "failed"} | dict(data or {}),
-    )
-    return Outcome(reason, (*decisions, decision), plan, tokens_before=plan.tokens_before, failed=True)

@@ -11,13 +11,16 @@ import pytest
 
 from nodes.compact import compact
 from nodes.compaction.ask import Summariser, fit
-from nodes.compaction.run import classify_reason, run_compaction
+from nodes.compaction.outcome import classify_reason
+from nodes.compaction.run import run_compaction
 from nodes.state import Attempts
 from stores.transcripts import Transcript
 from tests.builders import assistant, call, result, user
 from tests.turn_home import KEY, NOON, TurnHome, make_home, scripted
 from turngraph.clock import FixedClock
 from turngraph.errors import ModelError
+from turngraph.hook_calls import Handler
+from turngraph.hooks import Hooks
 from turngraph.messages import Message
 from turngraph.models.model import ModelRequest
 from turngraph.summary_sections import build_sections, has_required_sections
@@ -312,6 +315,42 @@ def test_an_overflow_without_a_summary_goes_on_to_shrink_large_results(tmp_path:
     home.say(user("go " * 4_000), assistant(call("t1")), result("t1", "r" * 30_000), user("and"), assistant("ok"))
     update = run(home, attempts=Attempts(overflows=1, compaction_trigger="overflow", observed_tokens=9_001))
     assert update["route"] == "shrink due"
+
+
+def test_a_forced_compaction_halves_the_tail_until_something_can_be_folded(tmp_path: Path) -> None:
+    home = make_home(tmp_path, model=scripted(then=GOOD, window=200_000))
+    home.say(*turns(20))  # about 8,000 tokens: less than keepRecentTokens
+    outcome = asyncio.run(run_compaction(home.context, home.session, trigger="threshold"))
+    assert outcome.reason == "Nothing to compact (session too small)"
+    assert asyncio.run(run_compaction(home.context, home.session, trigger="overflow")).compacted
+
+
+def test_hooks_run_before_and_after_with_their_facts(tmp_path: Path) -> None:
+    seen: list[tuple[Any, ...]] = []
+    home = make_home(tmp_path, model=scripted(then=GOOD, window=16_000), settings=SMALL)
+    before = Handler("p", lambda message_count: seen.append(("before", message_count)), ("message_count",))
+    names = ("message_count", "compacted_count", "tokens")
+    after = Handler("p", lambda **event: seen.append(("after", *event.values())), names)
+    home.context.hooks = Hooks({"before_compaction": [before], "after_compaction": [after]})
+    home.say(*turns(30))
+    update = run(home)
+    kept = update["decisions"][0].count_after
+    assert seen == [("before", 60), ("after", kept, 1, update["decisions"][0].tokens_after)]
+
+
+def test_the_index_is_told_only_where_sessions_are_searched(tmp_path: Path) -> None:
+    told: list[tuple[str, bool]] = []
+
+    async def changed(path: Path, wait: bool) -> None:
+        told.append((path.name, wait))
+
+    for name, sources in (("a", ("memory",)), ("b", ("memory", "sessions"))):
+        settings = SMALL | {"memory_search": {"sources": sources}}
+        home = make_home(tmp_path / name, model=scripted(then=GOOD, window=16_000), settings=settings)
+        home.context.session_changed = changed
+        home.say(*turns(30))
+        run(home)
+    assert told == [("s1.jsonl", False)]
 
 
 def test_a_reader_of_the_file_sees_the_same_context(tmp_path: Path) -> None:

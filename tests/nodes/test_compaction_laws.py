@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.compaction.run import Outcome, run_compaction
+from nodes.compaction.outcome import Outcome
+from nodes.compaction.run import run_compaction
 from nodes.history.provider_policy import TranscriptPolicy, resolve_policy
 from nodes.history.validators import Provider, problems
 from nodes.sanitize import prepare_request, sanitize_history

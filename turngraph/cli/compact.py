@@ -20,7 +20,7 @@ from turngraph.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from nodes.compaction.run import Outcome
+    from nodes.compaction.outcome import Outcome
     from stores.transcript_entries import Entry
     from turngraph.api import Agent
 

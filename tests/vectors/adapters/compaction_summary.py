@@ -11,10 +11,10 @@ from nodes.compaction.budget import cap_summary, cap_with_suffix
 from nodes.compaction.conversation import real_conversation_flags
 from nodes.compaction.file_lists import FileOperations
 from nodes.compaction.instructions import custom_focus, identifier_instructions
+from nodes.compaction.outcome import classify_reason
 from nodes.compaction.preparation import Preparation
 from nodes.compaction.quality import audit_summary, reflects_ask
 from nodes.compaction.refresh import refresh_text, summary_rules
-from nodes.compaction.run import classify_reason
 from nodes.compaction.sections import extract_sections
 from nodes.compaction.settings import Limits
 from nodes.compaction.summary import SummaryPolicy, model_summary, plain_summary
