@@ -85,7 +85,7 @@ def skills_prompt(files: Sequence[SkillFile], max_chars: int, *, can_read: bool 
         origin = Origin("skill", path=skill.path, lines=skill.lines, name=skill.name)
         sections.append(Section(skill.name, skill.line, "skill", origin))
     if more:
-        sections.append(Section("Skills left out", more))
+        sections.append(Section("Skills left out", more, "skill", Origin("skill", name="left out")))
     return SkillsPrompt(tuple(sections), (*left_out, *cuts))
 
 

@@ -58,7 +58,9 @@ async def answered(call: Awaitable[ToolResult]) -> ToolResult:
         return error_result(failure.code, failure.text)
     except OSError as error:
         # The message of an OSError names paths of the machine; its kind does not.
-        return error_result("IO", f"The disk said no: {error.strerror or type(error).__name__}. Try another file.")
+        return error_result(
+            "IO", f"The file system refused: {error.strerror or type(error).__name__}. Try another file."
+        )
 
 
 def bounded_details(details: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -70,14 +70,15 @@ class FlushWriteTool:
         path: the day's note, relative to the workspace.
     """
 
+    spec = ToolSpec(
+        "write",
+        "Append text to the day's note that the prompt names, the only file that may be written now; what it holds stays "
+        "as it is, so give only what is new. At most 5 MiB. Every other path is refused.",
+        _PARAMETERS,
+    )
+
     def __init__(self, path: str) -> None:
         self._path = path
-        self.spec = ToolSpec(
-            "write",
-            f"Append text to {path}, the only file that may be written now. What the file holds stays as it is; "
-            "give only what is new. At most 5 MiB.",
-            _PARAMETERS,
-        )
 
     def file_argument(self, arguments: Mapping[str, Any]) -> str | None:
         return order_key({"path": self._path})
