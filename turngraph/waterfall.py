@@ -64,6 +64,11 @@ class NodeChange:
     tokens_out: int | None
     decisions: tuple[Decision, ...]
 
+    @property
+    def took_away(self) -> bool:
+        """Whether it made the working set smaller, or decided to leave something out."""
+        return bool(self.decisions) or (self.tokens_out or 0) < (self.tokens_in or 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Waterfall:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from stores.traces import TraceReader
     from turngraph.decisions import TurnTrace
-    from turngraph.waterfall import Bar, Waterfall
+    from turngraph.waterfall import Bar, NodeChange, Waterfall
 
 BAR_CELLS = 30
 SHOWN_DECISIONS = 8  # of one node; the rest is counted
@@ -51,7 +51,8 @@ def context(
 
     place = find_home(home)
     owner = (agent or DEFAULT_AGENT) if traces else pick_agent(read_settings(place), agent)
-    trace = _find(TraceReader(traces or place.traces_dir), store_key(owner, session), turn)
+    root = place.traces_dir if traces is None else _trace_folder(traces)
+    trace = _find(TraceReader(root), store_key(owner, session), turn)
     made = waterfall(trace)
     if json:
         print_json({**_facts(trace), **made.as_json()})
@@ -60,8 +61,13 @@ def context(
     facts = _facts(trace)
     shown.print(f"{facts['session']}, turn {facts['turn']}, {facts['started']}, {facts['model']}", markup=False)
     shown.print(_parts(made))
-    if made.changes:
-        shown.print(_changes(made))
+    if taken := [change for change in made.changes if change.took_away]:
+        shown.print(_changes(taken))
+
+
+def _trace_folder(output: Path) -> Path:
+    inner = output / "traces"
+    return inner if inner.is_dir() else output
 
 
 def _find(reader: TraceReader, key: str, turn: int | None) -> TurnTrace:
@@ -105,6 +111,8 @@ def _parts(made: Waterfall) -> Table:
 
 
 def _name(bar: Bar) -> str:
+    if bar.raw_chars == 0:
+        return f"{bar.name} (missing)"
     if bar.raw_chars is not None:
         return f"{bar.name} ({bar.raw_chars:,} -> {bar.injected_chars:,} characters)"
     return bar.name if bar.count == 1 else f"{bar.name} ({bar.count} parts)"
@@ -115,9 +123,9 @@ def _cells(tokens: int, window: int) -> str:
     return "█" * int(cells) + ("▌" if cells - int(cells) >= 0.5 else "") or ("▏" if tokens else "")
 
 
-def _changes(made: Waterfall) -> Table:
+def _changes(changes: list[NodeChange]) -> Table:
     shown = table("node", "tokens", "what", "why", right=("tokens",))
-    for change in made.changes:
+    for change in changes:
         size = f"{change.tokens_in:,} -> {change.tokens_out:,}" if change.tokens_in is not None else ""
         rows: list[tuple[str, str]] = [(decision.what, decision.why) for decision in change.decisions[:SHOWN_DECISIONS]]
         more = len(change.decisions) - len(rows)
