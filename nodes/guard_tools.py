@@ -8,7 +8,7 @@ placeholder. Source: spec/context.md sections 1 and 5, known-faults 4.2.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -45,6 +45,7 @@ RESERVE_SHARE = 0.25  # of the window, at most
 CHARS_PER_TOKEN = 4
 TRUNCATION_BUFFER_TOKENS, TRUNCATION_FACTOR = 512, 1.5
 BUDGET_SHARE, SINGLE_SHARE, MIN_BUDGET_CHARS = 0.75, 0.5, 1024
+LEAST_SHOWN_CHARS = 100  # room for the notice: a result is never cut to nothing
 _LINE_SHARE = 0.7
 
 
@@ -54,7 +55,8 @@ class RouteCheck:
 
     Attributes:
         route: what to do.
-        counted_tokens: as counted. estimate_tokens: the same with the safety factor. budget_tokens: window less the reserve.
+        counted_tokens: as counted. estimate_tokens: the same with the safety factor.
+        budget_tokens: window less the reserve.
         reducible_chars: weighted characters that shorter tool results would free.
     """
 
@@ -147,10 +149,9 @@ def fit_results(messages: Sequence[Message], budget_chars: int, min_keep: int = 
     if left > budget_chars:
         current = [index for index in results if index > newest]
         room = budget_chars - sum(sizes[index] for index in older)
-        floor = min(min_keep, max(1, max(budget_chars, 1) // max(1, len(current))))
         for index, share in zip(current, fair_shares([sizes[i] for i in current], max(0, room)), strict=True):
             if share < sizes[index]:
-                changed[index] = truncate_result(messages[index], max(share, floor))
+                changed[index] = truncate_result(messages[index], max(share, LEAST_SHOWN_CHARS))
     return _replaced(messages, changed, before, f"all tool results together: budget {budget_chars}")
 
 
@@ -285,7 +286,8 @@ class Window:
 
     @property
     def limits(self) -> ResultLimits:
-        return live_limits(self.tokens, self.per_result_chars)
+        limits = live_limits(self.tokens, self.per_result_chars)
+        return replace(limits, per_result=max(limits.per_result, LEAST_SHOWN_CHARS))
 
 
 def govern(messages: Sequence[Message], window: Window, counter: Counter, *, last_resort: bool = False) -> Governed:
@@ -335,6 +337,6 @@ def reducible_chars(messages: Sequence[Message], limits: ResultLimits) -> int:
 async def guard_tools(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, Any]:
     """LangGraph node around :func:`cap_results`: the shown cap on the loaded history."""
     context = runtime.context
-    limits = live_limits(context.window_tokens, context.settings.context_limits.tool_result_max_chars)
-    capped = cap_results(state["messages"], limits.per_result)
+    window = Window(context.window_tokens, per_result_chars=context.settings.context_limits.tool_result_max_chars)
+    capped = cap_results(state["messages"], window.limits.per_result)
     return {"messages": capped.messages, "decisions": capped.decisions}

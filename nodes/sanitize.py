@@ -12,22 +12,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nodes.history.content import (
-    annotate_inter_session,
+    ANNOTATE_INTER_SESSION,
+    BLANK_TEXT,
+    BLANK_USERS,
+    CANONICAL_CONTENT,
+    KNOWN_BLOCKS,
+    SILENT_ANSWERS,
+    STRIP_DETAILS,
     assistant_blanks,
-    blank_text,
-    blank_users,
-    canonical_content,
-    known_blocks,
     lift_result_blocks,
-    silent_answers,
-    strip_details,
 )
 from nodes.history.images import MAX_DIMENSION_PX, prune_processed, sound_images
 from nodes.history.pairing import pair_results
 from nodes.history.provider_policy import TranscriptPolicy, resolve_policy
-from nodes.history.step import Pass, Step, chain
+from nodes.history.step import Pass, Rule, Step, chain, rewrite
 from nodes.history.thinking import (
-    drop_lone_reasoning,
+    LONE_REASONING,
     drop_reasoning,
     drop_thinking,
     foreign_signatures,
@@ -35,10 +35,10 @@ from nodes.history.thinking import (
     unpair_calls,
 )
 from nodes.history.to_model import to_model
-from nodes.history.tool_ids import canonical_result_ids, rename_ids
-from nodes.history.tool_inputs import canonical_calls, clean_tool_calls, resolve_call_names
+from nodes.history.tool_ids import RESULT_IDS, rename_ids
+from nodes.history.tool_inputs import CANONICAL_CALLS, clean_tool_calls, resolve_call_names
 from nodes.history.turn_rules import apply_turn_rules
-from nodes.history.usage import ensure_usage, strip_stale_usage
+from nodes.history.usage import ENSURE_USAGE, strip_stale_usage
 from nodes.state import TurnContext, TurnState
 from turngraph.clock import to_ms
 from turngraph.decisions import Decision
@@ -46,6 +46,9 @@ from turngraph.messages import Message
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
+
+
+_CONTENT_RULES = (CANONICAL_CONTENT, KNOWN_BLOCKS, BLANK_USERS, BLANK_TEXT, ANNOTATE_INTER_SESSION, SILENT_ANSWERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,37 +79,26 @@ def repair_history(
     """
     return chain(
         messages,
-        annotate_inter_session,
-        canonical_content,
         lift_result_blocks,
-        known_blocks,
-        blank_users,
-        blank_text,
-        silent_answers,
-        lambda m: sound_images(m, max_image_px),
-        lambda m: _clean_answers(m, policy),
+        lambda m: rewrite(m, (*_CONTENT_RULES, sound_images(max_image_px), *_answer_rules(policy))),
         lambda m: _drop_thoughts(m, policy),
         lambda m: clean_tool_calls(m, allowed_tools).step,
-        canonical_result_ids,
+        lambda m: rewrite(m, (CANONICAL_CALLS, RESULT_IDS)),
         lambda m: pair_results(m, now_ms).step(len(m)),
-        lambda m: _rewrite_ids(m, policy),
-        strip_details,
+        lambda m: rename_ids(m, policy.id_mode, keep_kimi=policy.keep_kimi_ids),
         strip_stale_usage,
-        ensure_usage,
-        lambda m: _pair_reasoning(m, policy),
+        lambda m: rewrite(m, (STRIP_DETAILS, ENSURE_USAGE)),
+        lambda m: chain(m, LONE_REASONING, unpair_calls) if policy.responses else Step(m),
     )
 
 
-def _clean_answers(messages: tuple[Message, ...], policy: TranscriptPolicy) -> Step:
+def _answer_rules(policy: TranscriptPolicy) -> tuple[Rule, ...]:
     if not policy.full_clean_up:
-        return Step(messages)
+        return ()
     if policy.preserve_signatures:
-        return assistant_blanks(messages, keep_beside_thinking=not policy.drop_thinking)
-    return chain(
-        messages,
-        lambda m: foreign_signatures(m, base64_only=policy.clean_thought_signatures),
-        lambda m: assistant_blanks(m, keep_beside_thinking=False),
-    )
+        return (assistant_blanks(keep_beside_thinking=not policy.drop_thinking),)
+    signatures = foreign_signatures(base64_only=policy.clean_thought_signatures)
+    return signatures, assistant_blanks(keep_beside_thinking=False)
 
 
 def _drop_thoughts(messages: tuple[Message, ...], policy: TranscriptPolicy) -> Step:
@@ -118,14 +110,6 @@ def _drop_thoughts(messages: tuple[Message, ...], policy: TranscriptPolicy) -> S
     if policy.drop_reasoning:
         passes.append(drop_reasoning)
     return chain(messages, *passes)
-
-
-def _rewrite_ids(messages: tuple[Message, ...], policy: TranscriptPolicy) -> Step:
-    return rename_ids(messages, policy.id_mode, keep_kimi=policy.keep_kimi_ids)
-
-
-def _pair_reasoning(messages: tuple[Message, ...], policy: TranscriptPolicy) -> Step:
-    return chain(messages, drop_lone_reasoning, unpair_calls) if policy.responses else Step(messages)
 
 
 def sanitize_history(
@@ -160,7 +144,6 @@ def prepare_request(
         lambda m: repair_history(m, policy, now_ms),
         prune_processed,
         lambda m: resolve_call_names(m, allowed_tools or ()).step,
-        canonical_calls,
         lambda m: pair_results(m, now_ms).step(len(m)),
         lambda m: apply_turn_rules(m, policy, now_ms),
     )

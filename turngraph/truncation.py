@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from turngraph.messages import Message, block_text, compact_json
+from turngraph.messages import Message, block_text, compact_json, text_block
 from turngraph.text import ceil_cut, floor_cut, weighted_chars, weighted_head, weighted_tail
 
 STORED_CAP_CHARS = 64_000  # design decision 7
@@ -143,12 +143,17 @@ def truncate_result(message: Message, limit: int, notice: Notice = cut_notice) -
     blocks = message.blocks
     texts = [index for index, block in enumerate(blocks) if block.get("type") == "text"]
     shares = fair_shares([weighted_chars(block_text(blocks[index])) for index in texts], limit)
-    cut = list(blocks)
-    for index, share in zip(texts, shares, strict=True):
-        text = block_text(blocks[index])
-        if weighted_chars(text) > share:
-            cut[index] = {**blocks[index], "text": truncate_text(text, share, notice)}
-    return message.evolve(content=cut)
+    cut: dict[int, str] = {
+        index: truncate_text(block_text(blocks[index]), share, notice)
+        for index, share in zip(texts, shares, strict=True)
+    }
+    # A block of which nothing is left would be blank text, which some providers refuse.
+    kept = [
+        block if cut.get(index) in (None, block_text(block)) else {**block, "text": cut[index]}
+        for index, block in enumerate(blocks)
+        if cut.get(index) != ""
+    ]
+    return message.evolve(content=kept or [text_block(truncate_text(message.text, limit, notice))])
 
 
 def cap_details(message: Message) -> Message:

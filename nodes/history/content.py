@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nodes.history.step import Step, as_tuple, decide, each
+from nodes.history.step import Rule, Step, as_tuple, decide
 from nodes.silent import is_silent
 from turngraph.messages import TEXT_TYPES, THINKING_TYPES, TOOL_CALL_TYPES, Block, Message, block_text, text_block
 from turngraph.text import js_trim
@@ -17,6 +17,7 @@ EMPTY_CONTENT = "[empty content omitted]"
 INTER_SESSION = "[Inter-session message]"
 RESULT_BLOCK_TYPES = frozenset({"toolResult", "tool_result"})
 _KNOWN_TYPES = TEXT_TYPES | THINKING_TYPES | TOOL_CALL_TYPES | {"image"}
+_SHOWN_TYPES = TEXT_TYPES | {"image"}
 _PROVENANCE_FIELDS = (
     ("sourceSession", "sourceSessionKey"),
     ("sourceChannel", "sourceChannel"),
@@ -24,9 +25,25 @@ _PROVENANCE_FIELDS = (
 )
 
 
+_USER, _ASSISTANT, _RESULT = frozenset({"user"}), frozenset({"assistant"}), frozenset({"toolResult"})
+
+
 def is_blank(block: Block) -> bool:
     """Whether a block is a text block without visible text; a malformed one is blank."""
-    return block.get("type") in TEXT_TYPES and not js_trim(block_text(block))
+    if block.get("type") != "text":
+        return False
+    text = block.get("text")
+    return not isinstance(text, str) or not js_trim(text)
+
+
+def has_blank(content: list[Any]) -> bool:
+    """Whether one of the blocks is blank text."""
+    return any(isinstance(block, dict) and is_blank(block) for block in content)
+
+
+def without_blank(content: list[Any]) -> list[Any]:
+    """Return the blocks that are not blank text."""
+    return [block for block in content if not (isinstance(block, dict) and is_blank(block))]
 
 
 def says_something(message: Message) -> bool:
@@ -34,14 +51,10 @@ def says_something(message: Message) -> bool:
     content = message.raw.get("content")
     if not isinstance(content, list):
         return isinstance(content, str) and bool(js_trim(content))
-    return any(
-        isinstance(block, dict) and block.get("type") not in THINKING_TYPES and not is_blank(block) for block in content
-    )
-
-
-def annotate_inter_session(messages: Sequence[Message]) -> Step:
-    """Mark user messages that another session sent, so that the model does not take them for the user's."""
-    return each(messages, _annotated, "messages of other sessions marked", roles=("user",), what="injected")
+    for block in content:
+        if isinstance(block, dict) and block.get("type") not in THINKING_TYPES and not is_blank(block):
+            return True
+    return False
 
 
 def _annotated(message: Message) -> Message:
@@ -58,18 +71,16 @@ def _annotated(message: Message) -> Message:
         return message if content.startswith(mark) else message.evolve(content=f"{mark}\n{content}")
     if not isinstance(content, list):
         return message
+    if any(isinstance(block, dict) and block_text(block).startswith(mark) for block in content):
+        return message
     for index, block in enumerate(content):
         if isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str):
-            if block["text"].startswith(mark):
-                return message
             marked = {**block, "text": f"{mark}\n{block['text']}"}
             return message.evolve(content=[*content[:index], marked, *content[index + 1 :]])
     return message.evolve(content=[text_block(mark), *content])
 
 
-def canonical_content(messages: Sequence[Message]) -> Step:
-    """Give assistant messages and tool results a list of blocks; text becomes one text block."""
-    return each(messages, _as_blocks, "messages given a list of blocks", roles=("assistant", "toolResult"))
+ANNOTATE_INTER_SESSION = Rule(_annotated, _USER, "messages of other sessions marked", "injected")
 
 
 def _as_blocks(message: Message) -> Message:
@@ -79,17 +90,18 @@ def _as_blocks(message: Message) -> Message:
     return message.evolve(content=[text_block(content if isinstance(content, str) else "")])
 
 
-def known_blocks(messages: Sequence[Message]) -> Step:
-    """Drop blocks that no provider knows; one that holds a text becomes a text block, so that no words are lost."""
-    return each(messages, _known, "messages with foreign blocks", roles=("user", "assistant", "toolResult"))
+CANONICAL_CONTENT = Rule(_as_blocks, _ASSISTANT | _RESULT, "messages given a list of blocks")
 
 
 def _known(message: Message) -> Message:
     content = message.raw.get("content")
     if not isinstance(content, list):
         return message if isinstance(content, str) else message.evolve(content=[])
-    allowed = _KNOWN_TYPES if message.raw.get("role") == "assistant" else TEXT_TYPES | {"image"}
-    if all(isinstance(block, dict) and _is_sound(block, allowed) for block in content):
+    allowed = _KNOWN_TYPES if message.raw.get("role") == "assistant" else _SHOWN_TYPES
+    for block in content:
+        if not (isinstance(block, dict) and _is_sound(block, allowed)):
+            break
+    else:
         return message
     kept: list[Any] = []
     for block in content:
@@ -107,6 +119,10 @@ def _is_sound(block: Block, allowed: frozenset[str]) -> bool:
     if kind == "text":
         return isinstance(block.get("text"), str)
     return isinstance(kind, str) and kind in allowed
+
+
+# A foreign block that holds a text becomes a text block, so that no words are lost.
+KNOWN_BLOCKS = Rule(_known, _USER | _ASSISTANT | _RESULT, "messages with foreign blocks")
 
 
 def lift_result_blocks(messages: Sequence[Message]) -> Step:
@@ -130,8 +146,7 @@ def lift_result_blocks(messages: Sequence[Message]) -> Step:
 
 
 def _result_blocks(message: Message) -> list[Block]:
-    content = message.raw.get("content")
-    if message.raw.get("role") != "user" or not isinstance(content, list):
+    if message.raw.get("role") != "user" or not isinstance(content := message.raw.get("content"), list):
         return []
     return [block for block in content if isinstance(block, dict) and block.get("type") in RESULT_BLOCK_TYPES]
 
@@ -149,37 +164,25 @@ def _result_from(message: Message, block: Block) -> Message:
     )
 
 
-def blank_users(messages: Sequence[Message]) -> Step:
-    """Drop user messages without visible text or image."""
-    return each(messages, _if_said, "blank user messages", roles=("user",), what="dropped")
-
-
 def _if_said(message: Message) -> Message | None:
     content = message.raw.get("content")
     if isinstance(content, str):
         return message if js_trim(content) else None
-    blocks = content if isinstance(content, list) else []
-    return message if any(not (isinstance(block, dict) and is_blank(block)) for block in blocks) else None
+    return message if isinstance(content, list) and without_blank(content) else None
 
 
-def blank_text(messages: Sequence[Message]) -> Step:
-    """Drop blank text blocks from users and tool results; one that is emptied says that it was empty."""
-    return each(messages, _without_blank, "messages with blank text", roles=("user", "toolResult"))
+BLANK_USERS = Rule(_if_said, _USER, "blank user messages", "dropped")
 
 
-def _without_blank(message: Message) -> Message:
+def _full(message: Message) -> Message:
     content = message.raw.get("content")
-    if not isinstance(content, list):
+    if not isinstance(content, list) or (content and not has_blank(content)):
         return message
-    kept = [block for block in content if not (isinstance(block, dict) and is_blank(block))]
-    if kept and len(kept) == len(content):
-        return message
-    return message.evolve(content=kept or [text_block(EMPTY_CONTENT)])
+    return message.evolve(content=without_blank(content) or [text_block(EMPTY_CONTENT)])
 
 
-def silent_answers(messages: Sequence[Message]) -> Step:
-    """Drop assistant messages that say nothing but ``NO_REPLY``: they only teach the model to be silent."""
-    return each(messages, _spoken, "silent answers", roles=("assistant",), what="dropped")
+# A user message or a tool result that is emptied says that it was empty.
+BLANK_TEXT = Rule(_full, _USER | _RESULT, "messages with blank text")
 
 
 def _spoken(message: Message) -> Message | None:
@@ -191,46 +194,49 @@ def _spoken(message: Message) -> Message | None:
     return None if silent else message
 
 
-def assistant_blanks(messages: Sequence[Message], *, keep_beside_thinking: bool) -> Step:
-    """Drop blank text blocks of assistant turns that did not fail; an emptied turn goes."""
+# An answer of nothing but NO_REPLY only teaches the model to be silent.
+SILENT_ANSWERS = Rule(_spoken, _ASSISTANT, "silent answers", "dropped")
 
-    def rule(message: Message) -> Message | None:
+
+def assistant_blanks(*, keep_beside_thinking: bool) -> Rule:
+    """Make the rule that drops blank text from answers that did not fail; an emptied one goes."""
+
+    def apply(message: Message) -> Message | None:
         content = message.raw.get("content")
         if not isinstance(content, list) or message.raw.get("stopReason") == "error":
             return message
-        if content and not any(isinstance(block, dict) and is_blank(block) for block in content):
+        if (content and not has_blank(content)) or (keep_beside_thinking and _thinks(message)):
             return message
-        if keep_beside_thinking and any(block.get("type") in THINKING_TYPES for block in message.blocks):
-            return message
-        kept = [block for block in content if not (isinstance(block, dict) and is_blank(block))]
+        kept = without_blank(content)
         return message.evolve(content=kept) if kept else None
 
-    return each(messages, rule, "answers with blank text", roles=("assistant",))
+    return Rule(apply, _ASSISTANT, "answers with blank text")
 
 
-def unsaid_answers(messages: Sequence[Message], *, blank_text_refused: bool, keep_thinking: bool) -> Step:
-    """Drop answers that hold nothing a provider reads, and blank text where the provider refuses it.
+def _thinks(message: Message) -> bool:
+    return any(block.get("type") in THINKING_TYPES for block in message.blocks)
+
+
+def unsaid_answers(*, blank_text_refused: bool, keep_thinking: bool) -> Rule:
+    """Make the rule that drops answers that hold nothing a provider reads, and blank text where it is refused.
 
     With ``keep_thinking`` an answer of nothing but thinking stays: Anthropic wants its newest turn as it was.
     """
 
-    def rule(message: Message) -> Message | None:
+    def apply(message: Message) -> Message | None:
         content = message.raw.get("content")
-        if not says_something(message):
-            thinks = keep_thinking and any(block.get("type") in THINKING_TYPES for block in message.blocks)
-            if not thinks:
-                return None
-        if blank_text_refused and isinstance(content, list) and any(map(is_blank, message.blocks)):
-            return message.evolve(content=[block for block in message.blocks if not is_blank(block)])
+        if not says_something(message) and not (keep_thinking and _thinks(message)):
+            return None
+        if blank_text_refused and isinstance(content, list) and has_blank(content):
+            return message.evolve(content=without_blank(content))
         return message
 
-    return each(messages, rule, "answers without content", roles=("assistant",), what="dropped")
-
-
-def strip_details(messages: Sequence[Message]) -> Step:
-    """Remove ``details`` from tool results: they may be large or private and no model is sent them."""
-    return each(messages, _without_details, "tool results without their details", roles=("toolResult",))
+    return Rule(apply, _ASSISTANT, "answers without content", "dropped")
 
 
 def _without_details(message: Message) -> Message:
     return message.evolve(drop=("details",)) if "details" in message.raw else message
+
+
+# They may be large or private, and no model is sent them.
+STRIP_DETAILS = Rule(_without_details, _RESULT, "tool results without their details")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from nodes.history.step import Step, as_tuple, each
+from nodes.history.step import Rule, Step, as_tuple
 from turngraph.images import fit_image
 from turngraph.media_markers import IMAGE_REMOVED, REFERENCE, REFERENCE_REMOVED
 from turngraph.media_types import media_type
@@ -23,18 +23,23 @@ MAX_BYTES = 5 * 1024 * 1024
 KEPT_TURNS = 3
 
 
-def sound_images(messages: Sequence[Message], max_dimension_px: int = MAX_DIMENSION_PX) -> Step:
-    """Replace unusable images by a text that says so, correct their type and scale the large ones down."""
+def sound_images(max_dimension_px: int = MAX_DIMENSION_PX) -> Rule:
+    """Make the rule that replaces unusable images by a text and scales the large ones down."""
 
-    def rule(message: Message) -> Message:
+    def apply(message: Message) -> Message:
         content = message.raw.get("content")
-        if not isinstance(content, list) or not any(map(_is_image, content)):
+        if not isinstance(content, list):
+            return message
+        for block in content:
+            if _is_image(block):
+                break
+        else:
             return message
         blocks = [_sound(block, max_dimension_px) if _is_image(block) else block for block in content]
         same = all(new is old for new, old in zip(blocks, content, strict=True))
         return message if same else message.evolve(content=blocks)
 
-    return each(messages, rule, "messages with images put right", roles=("user", "assistant", "toolResult"))
+    return Rule(apply, frozenset({"user", "assistant", "toolResult"}), "messages with images put right")
 
 
 def _is_image(block: Any) -> bool:
@@ -72,13 +77,13 @@ def prune_processed(messages: Sequence[Message], kept_turns: int = KEPT_TURNS) -
     if cut == 0:
         return Step(as_tuple(messages))
     old = {id(message) for message in messages[:cut]}
-    return each(
-        messages,
+    rule = Rule(
         lambda message: _processed(message) if id(message) in old else message,
+        frozenset({"user", "toolResult"}),
         "earlier messages without the images the model has seen",
-        roles=("user", "toolResult"),
-        what="cleared",
+        "cleared",
     )
+    return rule(messages)
 
 
 def _first_kept(messages: Sequence[Message], kept_turns: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from nodes.history.tool_inputs import canonical_calls, name_call_ids, resolve_tool_name
+from nodes.history.tool_inputs import CANONICAL_CALLS, name_call_ids, resolve_tool_name
 from turngraph.messages import TOOL_CALL_TYPES, Message
 
 
@@ -14,7 +14,7 @@ def normalize_model_output(answer: Message, tools: Collection[str]) -> Message:
 
     A name that no tool answers to stays as the model wrote it: the loop tells the model so.
     """
-    named = name_call_ids(canonical_calls((answer,)).messages[0])
+    named = name_call_ids(CANONICAL_CALLS((answer,)).messages[0])
     content = named.raw.get("content")
     if not isinstance(content, list):
         return named

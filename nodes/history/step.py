@@ -1,4 +1,4 @@
-"""What a pass over the working set returns, and the two loops that most passes are."""
+"""What a pass over the working set returns, and the walk that applies rules message by message."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from turngraph.messages import Message, entry_ids
 
 NODE = "sanitize"
 Pass = Callable[["tuple[Message, ...]"], "Step"]
-Rule = Callable[[Message], Message | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,39 +28,57 @@ def as_tuple(messages: Sequence[Message]) -> tuple[Message, ...]:
     return messages if isinstance(messages, tuple) else tuple(messages)
 
 
-def each(
-    messages: Sequence[Message],
-    rule: Rule,
-    why: str,
-    *,
-    roles: Iterable[str],
-    what: What = "repaired",
-    node: str = NODE,
-) -> Step:
-    """Apply ``rule`` to every message of ``roles``; ``None`` drops the message.
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A repair of one message that looks at no other.
 
-    Args:
-        messages: the working set, oldest first.
-        rule: returns the same object when there is nothing to do.
-        why: the decision's sentence behind the count of touched messages.
-        roles: roles that the rule is about.
-        what, node: of the decision.
+    Attributes:
+        apply: returns the same object when there is nothing to do, ``None`` to drop the message.
+        roles: roles it is about.
+        why: the decision's sentence, behind the count of touched messages.
+        what: of the decision.
     """
-    wanted = frozenset(roles)
-    touched: list[Message] = []
-    kept: list[Message] = []
+
+    apply: Callable[[Message], Message | None]
+    roles: frozenset[str]
+    why: str
+    what: What = "repaired"
+
+    def __call__(self, messages: Sequence[Message]) -> Step:
+        """Run this rule alone over a history."""
+        return rewrite(messages, (self,))
+
+
+def rewrite(messages: Sequence[Message], rules: Sequence[Rule]) -> Step:
+    """Apply ``rules`` in their order to every message, in one walk; one decision for each rule that did anything."""
+    by_role: dict[object, list[tuple[int, Callable[[Message], Message | None]]]] = {}
+    for number, rule in enumerate(rules):
+        for role in rule.roles:
+            by_role.setdefault(role, []).append((number, rule.apply))
+    touched: dict[int, list[Message]] = {}
+    dropped: dict[int, int] = {}
+    out: list[Message] = []
     for message in messages:
-        if message.raw.get("role") not in wanted:
-            kept.append(message)
-            continue
-        changed = rule(message)
-        if changed is not message:
-            touched.append(message)
-        if changed is not None:
-            kept.append(changed)
+        current: Message | None = message
+        for number, apply in by_role.get(message.raw.get("role"), ()):
+            changed = apply(current)  # type: ignore[arg-type]  # the loop ends when a rule drops the message
+            if changed is not current:
+                touched.setdefault(number, []).append(message)
+                current = changed
+                if changed is None:
+                    dropped[number] = dropped.get(number, 0) + 1
+                    break
+        if current is not None:
+            out.append(current)
     if not touched:
         return Step(as_tuple(messages))
-    return Step(tuple(kept), (decide(what, f"{len(touched)} {why}", touched, len(messages), len(kept), node=node),))
+    return Step(
+        tuple(out), tuple(_decision(rules[n], touched[n], len(messages), dropped.get(n, 0)) for n in sorted(touched))
+    )
+
+
+def _decision(rule: Rule, touched: Sequence[Message], before: int, dropped: int) -> Decision:
+    return decide(rule.what, f"{len(touched)} {rule.why}", touched, before, before - dropped)
 
 
 def decide(what: What, why: str, touched: Iterable[Message], before: int, after: int, *, node: str = NODE) -> Decision:

@@ -13,11 +13,12 @@ from typing import Any
 
 import orjson
 
-from nodes.history.step import Step, as_tuple, decide, each
+from nodes.history.step import Rule, Step, as_tuple, decide
 from turngraph.messages import THINKING_TYPES, TOOL_CALL_TYPES, Block, Message, text_block
 
 REASONING_OMITTED = "[assistant reasoning omitted]"
 _BASE64 = re.compile(r"[A-Za-z0-9+/=_-]+", re.ASCII)
+_ASSISTANT = frozenset({"assistant"})
 _SIGNATURES = ("thinkingSignature", "signature", "thought_signature")
 
 
@@ -62,10 +63,10 @@ def _is_foreign(value: Any, base64_only: bool) -> bool:
     return isinstance(value, str) and value.startswith("msg_")
 
 
-def foreign_signatures(messages: Sequence[Message], *, base64_only: bool) -> Step:
-    """Run :func:`strip_signatures` over all answers that did not fail."""
+def foreign_signatures(*, base64_only: bool) -> Rule:
+    """Make the rule that runs :func:`strip_signatures` over answers that did not fail."""
 
-    def rule(message: Message) -> Message:
+    def apply(message: Message) -> Message:
         content = message.raw.get("content")
         if not isinstance(content, list) or message.raw.get("stopReason") == "error":
             return message
@@ -74,7 +75,7 @@ def foreign_signatures(messages: Sequence[Message], *, base64_only: bool) -> Ste
             return message
         return message.evolve(content=stripped)
 
-    return each(messages, rule, "answers with signatures of another provider", roles=("assistant",))
+    return Rule(apply, _ASSISTANT, "answers with signatures of another provider")
 
 
 def _latest_assistant(messages: Sequence[Message]) -> Message | None:
@@ -84,38 +85,38 @@ def _latest_assistant(messages: Sequence[Message]) -> Message | None:
 def drop_thinking(messages: Sequence[Message]) -> Step:
     """Drop thinking from all answers but the newest, which providers want unchanged."""
     latest = _latest_assistant(messages)
-    return each(
-        messages,
+    rule = Rule(
         lambda message: message if message is latest else _without_thinking(message),
+        _ASSISTANT,
         "earlier answers without their thinking",
-        roles=("assistant",),
-        what="dropped",
+        "dropped",
     )
+    return rule(messages)
 
 
 def drop_reasoning(messages: Sequence[Message]) -> Step:
     """Drop thinking from every answer outside the tool round that is running (after the newest user message)."""
     start = max((i for i, m in enumerate(messages) if m.raw.get("role") == "user"), default=-1)
     running = {id(m) for m in messages[start + 1 :] if m.tool_calls}
-    return each(
-        messages,
+    rule = Rule(
         lambda message: message if id(message) in running else _without_thinking(message),
+        _ASSISTANT,
         "finished answers without their reasoning",
-        roles=("assistant",),
-        what="dropped",
+        "dropped",
     )
+    return rule(messages)
 
 
 def strip_unsigned(messages: Sequence[Message], *, latest_too: bool = False) -> Step:
     """Drop thinking without a signature, which Anthropic refuses; the newest answer only with ``latest_too``."""
     latest = None if latest_too else _latest_assistant(messages)
-    return each(
-        messages,
+    rule = Rule(
         lambda message: message if message is latest else _without_thinking(message, unsigned_only=True),
+        _ASSISTANT,
         "answers with unsigned thinking",
-        roles=("assistant",),
-        what="dropped",
+        "dropped",
     )
+    return rule(messages)
 
 
 def _without_thinking(message: Message, *, unsigned_only: bool = False) -> Message:
@@ -131,9 +132,7 @@ def _without_thinking(message: Message, *, unsigned_only: bool = False) -> Messa
         block
         for block in content
         if not (
-            isinstance(block, dict)
-            and block.get("type") in THINKING_TYPES
-            and not (unsigned_only and _is_signed(block))
+            isinstance(block, dict) and block.get("type") in THINKING_TYPES and not (unsigned_only and is_signed(block))
         )
     ]
     if len(kept) == len(content):
@@ -141,12 +140,12 @@ def _without_thinking(message: Message, *, unsigned_only: bool = False) -> Messa
     return message.evolve(content=kept or [text_block(REASONING_OMITTED)])
 
 
-def _is_signed(block: Block) -> bool:
+def is_signed(block: Block) -> bool:
     keys = (*_SIGNATURES, "data") if block.get("type") == "redacted_thinking" else _SIGNATURES
     return any(isinstance(block.get(key), str) and block[key].strip() for key in keys)
 
 
-def _is_replayable(block: Any) -> bool:
+def is_replayable(block: Any) -> bool:
     """Whether a thinking block is a reasoning item of the Responses API that can be sent back."""
     if not isinstance(block, dict) or block.get("type") != "thinking":
         return False
@@ -167,20 +166,19 @@ def _is_replayable(block: Any) -> bool:
     )
 
 
-def drop_lone_reasoning(messages: Sequence[Message]) -> Step:
-    """Drop reasoning items that nothing follows in their answer: the Responses API refuses them."""
-    return each(messages, _followed_reasoning, "answers with reasoning that nothing follows", roles=("assistant",))
-
-
 def _followed_reasoning(message: Message) -> Message | None:
     content = message.raw.get("content")
     if not isinstance(content, list):
         return message
     last = max((i for i, b in enumerate(content) if not _is_thinking(b)), default=-1)
-    kept = [block for index, block in enumerate(content) if index < last or not _is_replayable(block)]
+    kept = [block for index, block in enumerate(content) if index < last or not is_replayable(block)]
     if len(kept) == len(content):
         return message
     return message.evolve(content=kept) if kept else None
+
+
+# The Responses API refuses a reasoning item that nothing follows.
+LONE_REASONING = Rule(_followed_reasoning, _ASSISTANT, "answers with reasoning that nothing follows")
 
 
 def _is_thinking(block: Any) -> bool:
@@ -222,7 +220,7 @@ def _unpaired(message: Message) -> tuple[Message, dict[str, str]]:
         return message, renamed
     blocks = list(content)
     for index, block in enumerate(content):
-        if _is_replayable(block):
+        if is_replayable(block):
             break
         call_id = block.get("id") if isinstance(block, dict) and block.get("type") in TOOL_CALL_TYPES else None
         if not isinstance(call_id, str):

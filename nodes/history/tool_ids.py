@@ -12,8 +12,9 @@ from hashlib import sha256
 from itertools import count
 from typing import Any
 
+from nodes.history.pairing import FAILED
 from nodes.history.provider_policy import IdMode
-from nodes.history.step import Step, as_tuple, decide, each
+from nodes.history.step import Rule, Step, as_tuple, decide
 from turngraph.messages import TOOL_CALL_TYPES, Message
 
 MAX_STRICT_CHARS = 40
@@ -81,12 +82,22 @@ class _Allocator:
         self._occurrence: dict[str, int] = defaultdict(int)
         self._stray: dict[str, int] = defaultdict(int)
         self._waiting: dict[str, deque[str]] = defaultdict(deque)
+        self._of_failed: list[tuple[str, str]] = []
 
-    def call(self, raw: str) -> str:
+    def turn(self) -> None:
+        """Begin an answer: what an earlier failed one called will get no result any more."""
+        for raw, new in self._of_failed:
+            if new in self._waiting[raw]:
+                self._waiting[raw].remove(new)
+        self._of_failed = []
+
+    def call(self, raw: str, *, failed: bool) -> str:
         self._occurrence[raw] += 1
         number = self._occurrence[raw]
         new = self._free(raw if number == 1 else f"{raw}:{number}", raw if number == 1 else None)
         self._waiting[raw].append(new)
+        if failed:
+            self._of_failed.append((raw, new))
         return new
 
     def result(self, raw: str) -> str:
@@ -161,13 +172,15 @@ def _rename_calls(message: Message, allocator: _Allocator) -> Message:
     if not isinstance(content, list):
         return message
     blocks: list[Any] | None = None
+    failed = message.raw.get("stopReason") in FAILED
+    allocator.turn()
     for index, block in enumerate(content):
         if not isinstance(block, dict) or block.get("type") not in TOOL_CALL_TYPES:
             continue
         raw = block.get("id")
         if not isinstance(raw, str) or not raw:
             continue
-        new = allocator.call(raw)
+        new = allocator.call(raw, failed=failed)
         if new != raw:
             blocks = blocks or list(content)
             blocks[index] = {**block, "id": new}
@@ -188,14 +201,12 @@ def _rename_result(message: Message, allocator: _Allocator) -> Message:
     return message.evolve(**changes) if changes else message
 
 
-def canonical_result_ids(messages: Sequence[Message]) -> Step:
-    """Give tool results that name their call under another key (``tool_call_id`` ...) a ``toolCallId``."""
+def _with_call_id(message: Message) -> Message:
+    if message.tool_call_id:
+        return message
+    found = (message.raw.get(key) for key in RESULT_ID_KEYS)
+    call_id = next((value for value in found if isinstance(value, str) and value), None)
+    return message.evolve(toolCallId=call_id) if call_id else message
 
-    def rule(message: Message) -> Message:
-        if message.tool_call_id:
-            return message
-        found = (message.raw.get(key) for key in RESULT_ID_KEYS)
-        call_id = next((value for value in found if isinstance(value, str) and value), None)
-        return message.evolve(toolCallId=call_id) if call_id else message
 
-    return each(messages, rule, "tool results with the id of their call under another name", roles=("toolResult",))
+RESULT_IDS = Rule(_with_call_id, frozenset({"toolResult"}), "tool results with the id of their call under another name")

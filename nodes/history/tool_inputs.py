@@ -6,13 +6,13 @@ Source: spec/context.md 4.2 (``sanitize_tool_call_inputs``) and 4.3.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from nodes.history.step import Step, as_tuple, decide
+from nodes.history.step import Rule, Step, as_tuple, decide
 from turngraph.messages import TOOL_CALL_TYPES, Block, Message
 from turngraph.text import js_trim
 
@@ -52,6 +52,11 @@ def clean_tool_calls(messages: Sequence[Message], allowed: Collection[str] | Non
     """
     names = frozenset(name.lower() for name in allowed or ())
     answered = _answered_ids(messages) if names else frozenset()
+    return _judge_calls(messages, lambda block: _usable(block, names, answered))
+
+
+def _judge_calls(messages: Sequence[Message], judge: Callable[[Block], Block | None]) -> CleanedCalls:
+    """Let ``judge`` keep (the same object), repair or drop every tool-call block; an emptied message goes."""
     out: list[Message] = []
     touched: list[Message] = []
     dropped_calls = dropped_messages = 0
@@ -60,12 +65,18 @@ def clean_tool_calls(messages: Sequence[Message], allowed: Collection[str] | Non
         if message.raw.get("role") != "assistant" or not isinstance(content, list):
             out.append(message)
             continue
-        kept = [_usable(block, names, answered) for block in content]
-        if all(new is old for new, old in zip(kept, content, strict=True)):
+        changed = False
+        blocks = []
+        for block in content:
+            is_call = isinstance(block, dict) and block.get("type") in TOOL_CALL_TYPES
+            kept = judge(block) if is_call else block
+            changed = changed or kept is not block
+            if kept is not None or not is_call:
+                blocks.append(kept)
+        if not changed:
             out.append(message)
             continue
         touched.append(message)
-        blocks = [block for block in kept if block is not None]
         dropped_calls += len(content) - len(blocks)
         if blocks:
             out.append(message.evolve(content=blocks))
@@ -80,10 +91,7 @@ def _answered_ids(messages: Sequence[Message]) -> frozenset[str]:
     return frozenset(m.tool_call_id for m in messages if m.raw.get("role") == "toolResult")
 
 
-def _usable(block: Any, allowed: frozenset[str], answered: frozenset[str]) -> Any:
-    """Return ``block`` itself, a repaired copy, or ``None`` when the call cannot stay."""
-    if not isinstance(block, dict) or block.get("type") not in TOOL_CALL_TYPES:
-        return block
+def _usable(block: Block, allowed: frozenset[str], answered: frozenset[str]) -> Block | None:
     if block.get("input") is None and block.get("arguments") is None:
         return None
     call_id, raw_name = block.get("id"), block.get("name")
@@ -173,33 +181,10 @@ def resolve_call_names(messages: Sequence[Message], allowed: Collection[str]) ->
     if not allowed:
         return CleanedCalls(as_tuple(messages))
     answered = _answered_ids(messages)
-    out: list[Message] = []
-    touched: list[Message] = []
-    dropped_calls = dropped_messages = 0
-    for message in messages:
-        content = message.raw.get("content")
-        if message.raw.get("role") != "assistant" or not isinstance(content, list):
-            out.append(message)
-            continue
-        kept = [_resolved(block, allowed, answered) for block in content]
-        if all(new is old for new, old in zip(kept, content, strict=True)):
-            out.append(message)
-            continue
-        touched.append(message)
-        blocks = [block for block in kept if block is not None]
-        dropped_calls += len(content) - len(blocks)
-        if blocks:
-            out.append(message.evolve(content=blocks))
-        else:
-            dropped_messages += 1
-    if not touched:
-        return CleanedCalls(as_tuple(messages))
-    return CleanedCalls(tuple(out), dropped_calls, dropped_messages, tuple(touched))
+    return _judge_calls(messages, lambda block: _resolved(block, allowed, answered))
 
 
-def _resolved(block: Any, allowed: Collection[str], answered: frozenset[str]) -> Any:
-    if not isinstance(block, dict) or block.get("type") not in TOOL_CALL_TYPES:
-        return block
+def _resolved(block: Block, allowed: Collection[str], answered: frozenset[str]) -> Block | None:
     name = block["name"] if isinstance(block.get("name"), str) else ""
     if name in allowed:
         return block
@@ -264,22 +249,14 @@ def salvage_arguments(text: str) -> SalvagedArguments | None:
     return None
 
 
-def canonical_calls(messages: Sequence[Message]) -> Step:
-    """Give every tool call the one form that is sent: ``toolCall`` with an object of arguments."""
-    out: list[Message] = []
-    touched: list[Message] = []
-    for message in messages:
-        content = message.raw.get("content")
-        if message.raw.get("role") == "assistant" and isinstance(content, list):
-            blocks = [_canonical(block) for block in content]
-            if not all(new is old for new, old in zip(blocks, content, strict=True)):
-                touched.append(message)
-                message = message.evolve(content=blocks)
-        out.append(message)
-    if not touched:
-        return Step(as_tuple(messages))
-    why = f"{len(touched)} answers with tool calls in another form"
-    return Step(tuple(out), (decide("repaired", why, touched, len(messages), len(out)),))
+def _canonical_message(message: Message) -> Message:
+    content = message.raw.get("content")
+    if not isinstance(content, list):
+        return message
+    for block in content:
+        if _canonical(block) is not block:
+            return message.evolve(content=[_canonical(block) for block in content])
+    return message
 
 
 def _canonical(block: Any) -> Any:
@@ -296,3 +273,7 @@ def _canonical(block: Any) -> Any:
             value = salvaged.arguments if salvaged else {}
     kept = {key: item for key, item in block.items() if key not in ("input", "arguments", "type")}
     return {"type": "toolCall", **kept, "arguments": value if isinstance(value, dict) else {}}
+
+
+# Every call gets the one form that is sent: ``toolCall`` with an object of arguments.
+CANONICAL_CALLS = Rule(_canonical_message, frozenset({"assistant"}), "answers with tool calls in another form")

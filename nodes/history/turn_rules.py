@@ -12,7 +12,7 @@ from nodes.history.content import RESULT_BLOCK_TYPES, unsaid_answers
 from nodes.history.pairing import FAILED
 from nodes.history.provider_policy import TranscriptPolicy
 from nodes.history.step import Pass, Step, as_tuple, chain, decide
-from nodes.history.thinking import strip_unsigned
+from nodes.history.thinking import LONE_REASONING, strip_unsigned
 from nodes.history.usage import zero_usage
 from turngraph.decisions import Origin
 from turngraph.messages import THINKING_TYPES, TOOL_CALL_TYPES, Message, text_block
@@ -27,12 +27,13 @@ _LATER_WINS = ("usage", "stopReason", "errorMessage")
 def apply_turn_rules(messages: Sequence[Message], policy: TranscriptPolicy, now_ms: float) -> Step:
     """Bring a paired history into the turn order that the provider accepts."""
     signed, refuses_blank = policy.preserve_signatures, policy.full_clean_up or policy.alternates
-    passes: list[Pass] = [
-        drop_dangling,
-        lambda m: unsaid_answers(m, blank_text_refused=refuses_blank, keep_thinking=signed),
-    ]
+    passes: list[Pass] = []
     if signed:
-        passes.insert(0, lambda m: strip_unsigned(m, latest_too=True))
+        passes.append(lambda m: strip_unsigned(m, latest_too=True))
+    passes.append(drop_dangling)
+    if policy.responses:
+        passes.append(LONE_REASONING)
+    passes.append(unsaid_answers(blank_text_refused=refuses_blank, keep_thinking=signed))
     if policy.alternates:
         passes.append(merge_assistants)
         passes.append(merge_users)
@@ -60,7 +61,9 @@ def merge_users(messages: Sequence[Message]) -> Step:
         fields: dict[str, Any] = {}
         for message in run:
             fields |= {key: value for key, value in message.raw.items() if value is not None}
-        return run[0].evolve(**fields | {"content": [block for m in run for block in _blocks(m)]})
+        if any(message.raw.get("provenance") != run[0].raw.get("provenance") for message in run):
+            fields.pop("provenance", None)  # it would say of one sender's text that another wrote it
+        return run[0].evolve(drop=("provenance",), **fields | {"content": [block for m in run for block in _blocks(m)]})
 
     return _merge(messages, "user", join)
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nodes.history.step import Step, as_tuple, each
+from nodes.history.step import Rule, Step, as_tuple
 from turngraph.clock import parse_iso, to_ms
 from turngraph.messages import ZERO_USAGE, Message
 
@@ -40,7 +40,7 @@ def strip_stale_usage(messages: Sequence[Message]) -> Step:
         stale = id(message) in older or (at is not None and folded_at is not None and at <= folded_at)
         return message.evolve(usage=zero_usage()) if stale else message
 
-    return each(messages, rule, "answers from before the compaction with their usage zeroed", roles=("assistant",))
+    return Rule(rule, frozenset({"assistant"}), "answers from before the compaction with their usage zeroed")(messages)
 
 
 def zero_usage() -> dict[str, Any]:
@@ -55,17 +55,16 @@ def _time_ms(value: Any) -> float | None:
     return _number(value)
 
 
-def ensure_usage(messages: Sequence[Message]) -> Step:
-    """Give every answer a complete numeric usage, whatever names its provider used."""
-    return each(messages, _with_usage, "answers given a complete usage", roles=("assistant",))
-
-
 def _with_usage(message: Message) -> Message:
     usage = message.raw.get("usage")
     if isinstance(usage, dict) and _is_complete(usage):
         return message
     normal = normal_usage(usage if isinstance(usage, dict) else {})
     return message if normal == usage else message.evolve(usage=normal)
+
+
+# Whatever names the provider used for its figures.
+ENSURE_USAGE = Rule(_with_usage, frozenset({"assistant"}), "answers given a complete usage")
 
 
 def _is_complete(usage: Mapping[str, Any]) -> bool:

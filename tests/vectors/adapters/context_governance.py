@@ -88,16 +88,13 @@ def sanitize_session_messages(case: Case) -> Any:
     def answers(messages: tuple[Message, ...]) -> Step:
         if mode.get("sanitizeMode") != "full":
             return Step(messages)
-        blanks = content.assistant_blanks(messages, keep_beside_thinking=keeps)
+        blanks = content.assistant_blanks(keep_beside_thinking=keeps)
         if keeps:
-            return blanks
+            return blanks(messages)
         signatures = config.get("sanitizeThoughtSignatures") or {}
-        return chain(
-            blanks.messages,
-            lambda m: thinking.foreign_signatures(m, base64_only=bool(signatures.get("allowBase64Only"))),
-        )
+        return chain(messages, thinking.foreign_signatures(base64_only=bool(signatures.get("allowBase64Only"))), blanks)
 
-    step = chain(_messages(case.input["messages"]), content.canonical_content, content.blank_text, answers)
+    step = chain(_messages(case.input["messages"]), content.CANONICAL_CONTENT, content.BLANK_TEXT, answers)
     return _raw(step.messages)
 
 
@@ -361,16 +358,16 @@ def detect_tool_call_loop(case: Case) -> Any:
 
 
 ADAPTERS: dict[str, Callable[[Case], Any]] = {
-    "annotate_inter_session_user_messages": _pass(content.annotate_inter_session),
+    "annotate_inter_session_user_messages": _pass(content.ANNOTATE_INTER_SESSION),
     "cache_ttl_gate": cache_ttl_gate,
-    "canonicalize_assistant_history_messages": _pass(content.canonical_content),
+    "canonicalize_assistant_history_messages": _pass(content.CANONICAL_CONTENT),
     "compute_pruning_settings": compute_pruning_settings,
     "detect_tool_call_loop": detect_tool_call_loop,
     "downgrade_openai_function_call_reasoning_pairs": _pass(thinking.unpair_calls),
-    "downgrade_openai_reasoning_blocks": _pass(thinking.drop_lone_reasoning),
+    "downgrade_openai_reasoning_blocks": _pass(thinking.LONE_REASONING),
     "drop_reasoning_from_history": _pass(thinking.drop_reasoning),
     "drop_thinking_blocks": _pass(thinking.drop_thinking),
-    "ensure_assistant_usage_snapshots": _pass(usage.ensure_usage),
+    "ensure_assistant_usage_snapshots": _pass(usage.ENSURE_USAGE),
     "estimate_message_chars_guard": lambda case: guard_chars(Message(case.input["message"])),
     "estimate_message_chars_pruning": lambda case: prune_chars(Message(case.input["message"])),
     "estimate_string_chars": estimate_string_chars,
@@ -402,7 +399,7 @@ ADAPTERS: dict[str, Callable[[Case], Any]] = {
     "strip_thought_signatures": lambda case: thinking.strip_signatures(
         case.input["content"], base64_only=bool((case.config or {}).get("allowBase64Only"))
     ),
-    "strip_tool_result_details": _pass(content.strip_details),
+    "strip_tool_result_details": _pass(content.STRIP_DETAILS),
     "tool_result_context_guard": tool_result_context_guard,
     "truncate_text_to_budget": lambda case: cut_to_budget(case.input["text"], case.input["maxChars"]),
     "truncate_tool_result_message": truncate_tool_result_message,
