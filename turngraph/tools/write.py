@@ -72,8 +72,8 @@ class FlushWriteTool:
 
     spec = ToolSpec(
         "write",
-        "Append text to the day's note that the prompt names, the only file that may be written now; what it holds stays "
-        "as it is, so give only what is new. At most 5 MiB. Every other path is refused.",
+        "Append text to the day's note that the prompt names, the only file that may be written now. What it holds "
+        "stays as it is, so give only what is new. At most 5 MiB. Every other path is refused.",
         _PARAMETERS,
     )
 
