@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nodes.chat_commands import Asked, asked_of
@@ -21,8 +22,10 @@ from nodes.session_continuity import (
     entry_freshness,
     with_inbound_facts,
 )
+from nodes.session_hooks import tell_hooks
 from nodes.state import Attempts, Route, SessionFacts, TurnContext, TurnState
 from nodes.thread_fork import Forked, fork_from_parent
+from stores.locks import TRANSCRIPT_HOLD_MS
 from stores.session_entries import Entry, Lookup, find_entry, merge_entry
 from stores.session_maintenance import maintain_if_due
 from stores.session_paths import is_session_id, transcript_name
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
 NODE = "resolve_session"
+HOLD_BEYOND_TIMEOUT_MS = 120_000  # spec/sessions.md 3.5
 
 log = logging.getLogger("turngraph.sessions")
 
@@ -51,7 +55,7 @@ async def resolve_session(state: TurnState, runtime: Runtime[TurnContext]) -> di
     found = await asyncio.to_thread(Resolution(context, inbound, asked).run)
     context.transcript = await asyncio.to_thread(_open, found.facts, context)
     decisions = [*found.decisions, *_opening_decisions(context.transcript)]
-    decisions += await _tell_hooks(found.facts, context)
+    decisions += await tell_hooks(found.facts, context)
     route, why = _route(asked)
     return {
         "session": found.facts,
@@ -92,8 +96,8 @@ class Resolution:
         key = inbound_key(self.inbound, self.context.agent_id, settings.session)
         timeout_ms = settings.session.busy_timeout_ms
         current = store.get(key)
-        if self.context.live and files_of(store, current):
-            store.hold_transcript(key, store.transcript_of(current), timeout_ms=timeout_ms)
+        if files_of(store, current):
+            self._hold(key, store.transcript_of(current))
         with store.locked(timeout_ms=timeout_ms):
             with store.transaction() as entries:
                 before = find_entry(entries, key)
@@ -101,10 +105,18 @@ class Resolution:
                 put_entry(entries, before, resolved.facts.entry)
             if resolved.facts.reset_reason is not None:
                 resolved = self._set_aside(resolved, before)
+        self._hold(key, resolved.facts.path)
         if self.context.live:
-            store.hold_transcript(key, resolved.facts.path, timeout_ms=timeout_ms)
             maintain_if_due(store, settings.session.maintenance, active_key=key, main_key=settings.session.main_key)
         return resolved
+
+    def _hold(self, key: str, path: Path) -> None:
+        """Keep other programs from the transcript until the turn ends, or until it should long have ended."""
+        settings = self.context.settings
+        longest_ms = max(TRANSCRIPT_HOLD_MS, settings.timeout_seconds * 1000 + HOLD_BEYOND_TIMEOUT_MS)
+        if self.context.live:
+            wait_ms = settings.session.busy_timeout_ms
+            self.context.sessions.hold_transcript(key, path, timeout_ms=wait_ms, max_hold_ms=longest_ms)
 
     def _decide(self, key: str, entry: Entry | None, parent: Entry | None) -> Resolved:
         context, inbound = self.context, self.inbound
@@ -253,32 +265,3 @@ def _opening_decisions(transcript: Transcript) -> tuple[Decision, ...]:
         notes.append(Decision(NODE, "warned", f"an unfinished last line of {report.torn_bytes} bytes left out"))
     notes += [Decision(NODE, "repaired", repair) for repair in report.repairs]
     return tuple(notes)
-
-
-async def _tell_hooks(facts: SessionFacts, context: TurnContext) -> list[Decision]:
-    """Tell plugins that a session ended and another began; they see the archive, which is where the old one is."""
-    if not facts.is_new:
-        return []
-    hooks, here = context.hooks, context.hook_context
-    decisions: list[Decision] = []
-    previous = str((facts.previous or {}).get("sessionId") or "") or None
-    if facts.archived is not None and previous is not None:
-        if hooks.handles("before_reset"):
-            old = await asyncio.to_thread(
-                Transcript.open,
-                facts.archived,
-                session_id=previous,
-                clock=context.clock,
-                ids=context.ids,
-                read_only=True,
-            )
-            decisions += await hooks.observe(
-                "before_reset",
-                replace(here, session_id=previous),
-                session_file=facts.archived,
-                messages=old.context().messages,
-                reason=facts.reset_reason,
-            )
-        decisions += await hooks.observe("session_end", replace(here, session_id=previous), message_count=0)
-    decisions += await hooks.observe("session_start", replace(here, session_id=facts.session_id), resumed_from=previous)
-    return decisions

@@ -255,5 +255,5 @@ def write_whole(path: Path, data: bytes, *, durable: bool = True) -> None:
 def entry_facts(key: str, entry: Entry) -> dict[str, Any]:
     """Return what a listing tells about an entry, with the field names of the file."""
     names = ("sessionId", "updatedAt", "sessionStartedAt", "lastInteractionAt", "chatType", "channel", "label")
-    counts = ("totalTokens", "contextTokens", "compactionCount", "lastResetReason")
+    counts = ("totalTokens", "contextTokens", "compactionCount", "resetReason")
     return {"key": key, **{name: entry.get(name) for name in (*names, *counts) if entry.get(name) is not None}}
