@@ -125,29 +125,30 @@ def _plain(value: Any) -> Row:
     plain: Row = {}
     for name in _FIELDS[type(value)]:
         item = getattr(value, name)
-        if item is None or item == ():
-            continue
-        if isinstance(item, datetime):
+        if type(item) in _SCALARS:
+            plain[name] = item
+        elif isinstance(item, datetime):
             plain[name] = _utc(item)
-        elif not isinstance(item, Mapping):
-            plain[name] = list(item) if isinstance(item, tuple) else item
         elif item:
-            plain[name] = dict(item)
+            plain[name] = list(item) if isinstance(item, tuple) else dict(item)
     return plain
 
 
+_SCALARS = frozenset({str, int, float, bool})
+_OF_SEGMENT_ROW = frozenset({"text", "origin", "sha256", "chars"})  # fields that a segment's row fills by itself
 _FIELDS: dict[type, tuple[str, ...]] = {
-    kind: tuple(field.name for field in fields(kind)) for kind in (NodeRun, Decision, Segment, Origin)
+    kind: tuple(field.name for field in fields(kind) if kind is not Segment or field.name not in _OF_SEGMENT_ROW)
+    for kind in (NodeRun, Decision, Segment, Origin)
 }
 
 
 def _segment_row(segment: Segment) -> Row:
-    row = _plain(segment)
-    del row["text"]
-    row["origin"] = _plain(segment.origin)
-    row["sha256"] = text_digest(segment)
-    row["chars"] = len(segment.text) if segment.sha256 is None else segment.chars or 0
-    return row
+    return {
+        **_plain(segment),
+        "origin": _plain(segment.origin),
+        "sha256": text_digest(segment),
+        "chars": len(segment.text) if segment.sha256 is None else segment.chars or 0,
+    }
 
 
 def _segment(row: Mapping[str, Any]) -> Segment:

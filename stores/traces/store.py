@@ -177,4 +177,4 @@ class NoSpool:
 
 
 def _reason(error: Exception) -> str:
-    return f"{type(error).__name__} {getattr(error, 'strerror', None) or ''}".strip()
+    return getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
