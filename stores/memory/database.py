@@ -13,7 +13,7 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -271,14 +271,3 @@ def shared_database(path: Path) -> Database:
     key = os.path.realpath(path)
     with _databases_lock:
         return _databases.setdefault(key, Database(path))
-
-
-def rebuilding(database: Database, stamp: Callable[[], str]) -> Path | None:
-    """Move the file aside when it is damaged or of another version; return where it went, ``None`` when it is fine."""
-    if not database.exists:
-        return None
-    try:
-        with database.read():
-            return None
-    except IndexDamaged:
-        return database.move_aside(stamp())

@@ -126,7 +126,8 @@ def embed_pending(
         failure = _embed_texts(missing, found, cache, embedder, now_ms)
         ready = [(number, key) for number, key, _ in rows if key in found]
         if ready:
-            _write(database, embedder.id, ready, found)
+            if not _write(database, embedder.id, ready, found):
+                return Embedded(written, total - written, f"{embedder.id} gave no usable vector")
             written += len(ready)
             if progress:
                 progress("vectors", written, total)
@@ -161,6 +162,9 @@ def _embed_group(
     try:
         vectors = embedder.documents([texts[key] for key in keys])
     except ModelError as error:
+        if len(keys) == 1 and error.kind == "bad_request":
+            found[keys[0]] = None  # the model will never take this text; it stays without a vector
+            return None
         if len(keys) == 1 or error.kind in _COOLING_KINDS:
             return str(error)
         middle = len(keys) // 2
@@ -173,14 +177,15 @@ def _embed_group(
     return None
 
 
-def _write(database: Database, model: str, ready: list[tuple[int, str]], found: dict[str, Any]) -> None:
-    units = [unit for unit in found.values() if unit is not None]
-    if not units:
-        return
+def _write(database: Database, model: str, ready: list[tuple[int, str]], found: dict[str, Any]) -> bool:
+    first = next((len(unit) for unit in found.values() if unit is not None), None)
     with database.write() as connection:
-        dimensions = vector.stored_dimensions(connection, model) or len(units[0])
+        dimensions = vector.stored_dimensions(connection, model) or first
+        if dimensions is None:
+            return False
         rows = [
             (number, found[key] if found[key] is not None and len(found[key]) == dimensions else None)
             for number, key in ready
         ]
         vector.write_vectors(connection, model, dimensions, rows)
+    return True

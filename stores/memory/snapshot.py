@@ -42,16 +42,24 @@ class Snapshot:
         lengths: ``int32[n]`` by chunk id, words of each chunk; 0 where there is none.
         file_of: ``int32[n]`` by chunk id, file id; -1 where there is none.
         files: rows by file id.
+        forgotten: hashes that must not come back, by (source, path).
+        embedded: chunks that have been embedded with the model that ``meta`` names.
     """
 
     meta: Mapping[str, str]
     lengths: NDArray[np.int32]
     file_of: NDArray[np.int32]
     files: Mapping[int, FileRow]
+    forgotten: Mapping[tuple[str, str], frozenset[str]]
+    embedded: int
 
     @property
     def chunks(self) -> int:
         return int((self.lengths > 0).sum())
+
+    def pending(self, model: str) -> int:
+        """Return how many chunks have no vector of a model yet."""
+        return self.chunks - (self.embedded if self.meta.get("model") == model else 0)
 
     def facts(self) -> dict[tuple[str, str], tuple[str, int, int, int, int]]:
         """Return (hash, size, mtime_ns, read_ns, chunks) by (source, path), as a sync plan wants them."""
@@ -82,4 +90,19 @@ def load_snapshot(connection: duckdb.DuckDBPyConnection, known: Snapshot | None)
     files = connection.execute(
         "SELECT file_id, source, path, scope, hash, size, mtime_ns, read_ns, chunks FROM files"
     ).fetchall()
-    return Snapshot(meta, lengths, file_of, {row[0]: FileRow(*row[1:]) for row in files})
+    by_id = {row[0]: FileRow(*row[1:]) for row in files}
+    return Snapshot(meta, lengths, file_of, by_id, _forgotten(connection), _embedded(connection))
+
+
+def _forgotten(connection: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], frozenset[str]]:
+    gone: dict[tuple[str, str], frozenset[str]] = {}
+    for source, path, found in connection.execute("SELECT source, path, hash FROM forgotten").fetchall():
+        gone[(source, path)] = gone.get((source, path), frozenset()) | {found}
+    return gone
+
+
+def _embedded(connection: duckdb.DuckDBPyConnection) -> int:
+    if not writing.has_vectors(connection):
+        return 0
+    row = connection.execute("SELECT count(*) FROM vectors").fetchone()
+    return int(row[0]) if row else 0

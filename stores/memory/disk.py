@@ -1,0 +1,123 @@
+"""What should be indexed for an agent, as it lies on disk now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from stores.memory.files import ExtraPath, MemoryFile, list_memory_files, relative_path
+from stores.memory.prepare import origin_of
+from stores.memory.reading import Wanted
+from stores.memory.session_files import Growth, grow, growth_is_due, list_session_files
+from stores.memory.sync import Facts
+
+Forgotten = Mapping[tuple[str, str], frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSource:
+    """How transcripts are indexed.
+
+    Attributes:
+        folder: the agent's transcripts. store: ``sessions.json``.
+        separated: whether direct messages of different people are kept apart.
+        include_subagents, delta_bytes, delta_messages: see the settings.
+    """
+
+    folder: Path
+    store: Path
+    separated: bool
+    include_subagents: bool
+    delta_bytes: int
+    delta_messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """Places of an agent's memory; ``sessions`` is ``None`` while transcripts are no source."""
+
+    workspace: Path
+    extra: tuple[ExtraPath, ...] = ()
+    sessions: SessionSource | None = None
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return ("memory", "sessions") if self.sessions else ("memory",)
+
+    def look(self, sources: Collection[str], forgotten: Forgotten, problems: list[str]) -> list[Wanted]:
+        """List everything that should be indexed; what cannot be listed is added to ``problems``."""
+        wanted: list[Wanted] = []
+        if "memory" in sources:
+            listing = list_memory_files(self.workspace, self.extra)
+            problems += listing.problems
+            wanted += [_note(file, forgotten) for file in listing.files.values()]
+        if "sessions" in sources and self.sessions:
+            wanted += list(self._transcripts(self.sessions, forgotten))
+        return wanted
+
+    def note(self, path: str, forgotten: Forgotten) -> Wanted | None:
+        """Return one memory file by its index path, ``None`` when it is not there."""
+        absolute = self.workspace / path
+        try:
+            facts = absolute.lstat()
+        except OSError:
+            return None
+        shown = relative_path(str(self.workspace), str(absolute))
+        return _note(MemoryFile(shown, str(absolute), facts.st_size, facts.st_mtime_ns), forgotten)
+
+    def due(self, wanted: list[Wanted], indexed: Facts) -> list[Wanted]:
+        """Take transcripts that have not grown enough as unchanged (spec/sessions.md 7.4)."""
+        source = self.sessions
+        if source is None:
+            return wanted
+        return [item if _is_due(item, indexed, source) else _as_indexed(item, indexed) for item in wanted]
+
+    def _transcripts(self, source: SessionSource, forgotten: Forgotten) -> Iterator[Wanted]:
+        found = list_session_files(
+            source.folder,
+            keys_by_session(source.store),
+            separated=source.separated,
+            include_subagents=source.include_subagents,
+        )
+        for path, session in found.items():
+            gone = forgotten.get(("sessions", path), frozenset())
+            yield Wanted("sessions", session.file, session.scope, session.kind, session.origin, forgotten=gone)
+
+
+def keys_by_session(store: Path) -> dict[str, str]:
+    """Return session id -> key as ``sessions.json`` has it now; a damaged one is for the session store to mend."""
+    import orjson
+
+    try:
+        entries = orjson.loads(store.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return {}
+    if not isinstance(entries, dict):
+        return {}
+    return {
+        entry["sessionId"]: key
+        for key, entry in entries.items()
+        if isinstance(entry, dict) and isinstance(entry.get("sessionId"), str)
+    }
+
+
+def _note(file: MemoryFile, forgotten: Forgotten) -> Wanted:
+    gone = forgotten.get(("memory", file.path), frozenset())
+    return Wanted("memory", file, origin=origin_of(file.path), forgotten=gone)
+
+
+def _is_due(item: Wanted, indexed: Facts, source: SessionSource) -> bool:
+    known = indexed.get((item.source, item.file.path))
+    if item.source != "sessions" or known is None:
+        return True
+    if item.file.size < known[1] or item.file.size == known[1]:
+        return True
+    growth = grow(Growth(known[1]), Path(item.file.absolute), source.delta_bytes, source.delta_messages)
+    return growth_is_due(growth, source.delta_bytes, source.delta_messages)
+
+
+def _as_indexed(item: Wanted, indexed: Facts) -> Wanted:
+    _, size, mtime_ns, _, _ = indexed[(item.source, item.file.path)]
+    file = MemoryFile(item.file.path, item.file.absolute, size, mtime_ns)
+    return Wanted(item.source, file, item.scope, item.session_kind, item.origin)
