@@ -37,7 +37,8 @@ from turngraph.clock import parse_iso, to_ms
 from turngraph.decisions import Decision
 from turngraph.errors import StoreError
 from turngraph.inbound import ChatType, Inbound
-from turngraph.session_keys import chat_type, inbound_key, key_route
+from turngraph.session_keys import chat_type, key_route
+from turngraph.session_routing import inbound_key
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime

@@ -14,7 +14,7 @@ from turngraph.hooks import Hooks
 from turngraph.inbound import Inbound
 from turngraph.models.model import Model, ModelFacts
 from turngraph.models.registry import make_model
-from turngraph.session_keys import inbound_key
+from turngraph.session_routing import inbound_key
 from turngraph.tokens import default_counter
 from turngraph.tools.offered import offered_tools
 from turngraph.tools.tool import Tool

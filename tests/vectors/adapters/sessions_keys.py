@@ -8,6 +8,7 @@ from typing import Any
 from nodes.reset_policy import reset_type
 from tests.vectors.runner import Case
 from turngraph import session_keys as keys
+from turngraph import session_routing as routing
 
 TOPIC = "sessions"
 
@@ -38,7 +39,7 @@ def _facts(case: Case) -> dict[str, Any]:
 
 def _peer_key(case: Case) -> str:
     given = case.input
-    return keys.peer_key(
+    return routing.peer_key(
         given["agentId"],
         channel=given.get("channel"),
         account=given.get("accountId"),
@@ -55,13 +56,13 @@ def _thread_keys(case: Case) -> dict[str, Any]:
     given = case.input
     suffix = given.get("useSuffix", True)
     base = given["baseSessionKey"]
-    key = keys.thread_key(base, given.get("threadId")) if suffix else base
+    key = routing.thread_key(base, given.get("threadId")) if suffix else base
     return {"sessionKey": key, "parentSessionKey": given.get("parentSessionKey")}
 
 
 def _group(case: Case) -> dict[str, str] | None:
     given = case.input
-    found = keys.group_address(given.get("From"), given.get("Provider"), given.get("ChatType"))
+    found = routing.group_address(given.get("From"), given.get("Provider"), given.get("ChatType"))
     return {"key": found.key, "channel": found.channel, "id": found.id, "chatType": found.kind} if found else None
 
 
@@ -70,10 +71,10 @@ def _resolved(case: Case) -> str:
     kind = context.get("ChatType")
     if context.get("SessionKey"):
         sender = context.get("SenderId")
-        return keys.explicit_key(context["SessionKey"], channel=context.get("Provider"), kind=kind, sender=sender)
+        return routing.explicit_key(context["SessionKey"], channel=context.get("Provider"), kind=kind, sender=sender)
     if case.input["scope"] == "global":
         return "global"
-    group = keys.group_address(context.get("From"), context.get("Provider"), kind)
+    group = routing.group_address(context.get("From"), context.get("Provider"), kind)
     return f"agent:main:{group.key}" if group else keys.main_session_key("main", case.input.get("mainKey"))
 
 
