@@ -15,7 +15,7 @@ from nodes.compaction.instructions import custom_focus
 from nodes.compaction.outcome import NODE, Outcome, Trigger, failed_outcome, made_decisions, refused
 from nodes.compaction.preparation import NotPrepared, Preparation, prepare_compaction
 from nodes.compaction.refresh import summary_rules
-from nodes.compaction.settings import MAX_RETRIES, clamped, effective_settings, timeout_ms
+from nodes.compaction.settings import MAX_RETRIES, Limits, clamped, effective_settings, timeout_ms
 from nodes.compaction.summary import Summary, SummaryPolicy, extracted_summary, model_summary, plain_summary
 from nodes.state import SessionFacts, TurnContext
 from stores.workspace import read_bootstrap_file
@@ -51,7 +51,7 @@ async def run_compaction(
     settings = context.settings.compaction
     if settings.mode == "off":
         return refused("compaction.mode is off", trigger)
-    plan = _plan(context, halvings, forced=trigger in FORCED)
+    limits, plan = _plan(context, halvings, forced=trigger in FORCED)
     if isinstance(plan, NotPrepared):
         return refused(plan.reason, trigger)
     messages = (*plan.all_folded, *plan.kept)
@@ -65,7 +65,7 @@ async def run_compaction(
             session_file=context.opened.path,
         )
     summariser = _summariser(context)
-    policy = _policy(context, summariser, focus)
+    policy = _policy(context, limits, summariser, focus)
     try:
         async with asyncio.timeout(timeout_ms(settings.timeout_seconds) / 1000):
             summary = await _summary(context, plan, policy, summariser)
@@ -93,15 +93,17 @@ async def run_compaction(
     return made if dry_run else await _store(context, session, made, summariser, trigger)
 
 
-def _plan(context: TurnContext, halvings: int, *, forced: bool) -> Preparation | NotPrepared:
+def _plan(context: TurnContext, halvings: int, *, forced: bool) -> tuple[Limits, Preparation | NotPrepared]:
     """Plan the compaction; a forced one halves the kept tail until there is something to fold."""
-    limits = effective_settings(context.settings.compaction, context.window_tokens)
+    whole = effective_settings(context.settings.compaction, context.window_tokens)
     path = context.opened.branch()
-    plan = prepare_compaction(path, limits.tighter(halvings), context.counter)
+    limits = whole.tighter(halvings)
+    plan = prepare_compaction(path, limits, context.counter)
     while forced and isinstance(plan, NotPrepared) and halvings < MAX_HALVINGS:
         halvings += 1
-        plan = prepare_compaction(path, limits.tighter(halvings), context.counter)
-    return plan
+        limits = whole.tighter(halvings)
+        plan = prepare_compaction(path, limits, context.counter)
+    return limits, plan
 
 
 async def _summary(context: TurnContext, plan: Preparation, policy: SummaryPolicy, summariser: Summariser) -> Summary:
@@ -129,12 +131,12 @@ def _summariser(context: TurnContext) -> Summariser:
     return Summariser(models, context.counter, context.clock, thinking)
 
 
-def _policy(context: TurnContext, summariser: Summariser, focus: str | None) -> SummaryPolicy:
+def _policy(context: TurnContext, limits: Limits, summariser: Summariser, focus: str | None) -> SummaryPolicy:
     settings = context.settings.compaction
     agents_md = read_bootstrap_file(context.workspace, "AGENTS.md")
     text = None if agents_md.missing or agents_md.fault else agents_md.content
     return SummaryPolicy(
-        limits=effective_settings(context.settings.compaction, context.window_tokens),
+        limits=limits,
         summariser_window_tokens=summariser.window_tokens if summariser.models else context.window_tokens,
         checked=settings.quality_guard.enabled,
         retries=clamped(settings.quality_guard.max_retries, MAX_RETRIES),

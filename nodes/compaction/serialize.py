@@ -83,7 +83,7 @@ def _sender(message: Message) -> str:
     return f" sender={compact_json(sender)}" if sender else ""
 
 
-def recent_turn_lines(messages: Iterable[Message], max_chars: int = 600) -> list[str]:
+def recent_turn_lines(messages: Iterable[Message], max_chars: int) -> list[str]:
     """Return messages as single list items, each cut to ``max_chars`` and marked as cut where it was."""
     names = {"user": "User", "assistant": "Assistant"}
     lines = []

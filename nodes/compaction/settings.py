@@ -34,6 +34,7 @@ class Limits:
         recent_turns: user turns to keep whole, as long as they fit into ``recent_turn_tokens``.
         recent_turn_tokens: a quarter of the window.
         summary_chars: cap of a summary in weighted characters; ``summary_tokens`` the same in tokens.
+        line_chars: length of a line for a message of the last turns that could not be kept whole.
     """
 
     window_tokens: int
@@ -43,6 +44,7 @@ class Limits:
     recent_turn_tokens: int
     summary_chars: int
     summary_tokens: int
+    line_chars: int = 600
 
     @property
     def threshold_tokens(self) -> int:
@@ -50,8 +52,15 @@ class Limits:
         return self.window_tokens - self.reserve_tokens
 
     def tighter(self, halvings: int) -> Limits:
-        """Return the limits with the kept tail halved ``halvings`` times (spec/compaction.md 6.2)."""
-        return replace(self, keep_tokens=max(1, self.keep_tokens >> halvings)) if halvings > 0 else self
+        """Return the limits with the kept tail, whole turns included, halved ``halvings`` times (section 6.2)."""
+        if halvings <= 0:
+            return self
+        return replace(
+            self,
+            keep_tokens=max(1, self.keep_tokens >> halvings),
+            recent_turn_tokens=self.recent_turn_tokens >> halvings,
+            line_chars=self.line_chars >> halvings,
+        )
 
 
 def effective_reserve_tokens(reserve_tokens: int, floor_tokens: int, window_tokens: int | None) -> int:

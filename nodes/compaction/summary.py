@@ -227,7 +227,7 @@ async def _prefix(plan: Preparation, policy: SummaryPolicy, ask: Ask, counter: C
 
 def _assembled(body: str, prefix: str, plan: Preparation, policy: SummaryPolicy, room_for: int = 0) -> str:
     """Put body and attachments together within the cap; ``room_for`` weighted characters stay free."""
-    lines = recent_turn_lines(plan.cut_turns)
+    lines = recent_turn_lines(plan.cut_turns, policy.limits.line_chars)
     recent = f"\n\n{RECENT_HEADING}\n" + "\n".join(lines) if lines else ""
     failures = tool_failures_section(find_tool_failures(plan.all_folded))
     suffix = (

@@ -95,4 +95,4 @@ def test_the_ninth_message_with_media_gets_the_general_note_and_later_ones_none(
 
 
 def test_recent_lines_are_cut_and_say_so() -> None:
-    assert recent_turn_lines([user("x" * 700)]) == [f"- User: {'x' * 600}... [cut: 700 characters in all]"]
+    assert recent_turn_lines([user("x" * 700)], 600) == [f"- User: {'x' * 600}... [cut: 700 characters in all]"]

@@ -1,0 +1,106 @@
+"""Turns whose prompt is refused: the loop edges back to the prompt, and their bounds (spec/compaction.md 6)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tests.turns import TurnBench, path
+from turngraph.errors import ModelError
+from turngraph.models.model import ModelRequest
+from turngraph.models.scripted import ScriptedModel
+from turngraph.summary_sections import build_sections
+from turngraph.tools.read import ReadTool
+
+OVERFLOW = ModelError("prompt is too long: 21,000 tokens > 16000 maximum", kind="overflow")
+GOOD = build_sections(asks="message number")
+SMALL_TAIL = ("agents.defaults.compaction.keepRecentTokens=500",)
+
+
+async def talked(root: Path, turns: int = 6, window: int = 16_000, sets: tuple[str, ...] = SMALL_TAIL) -> TurnBench:
+    bench = TurnBench(root, sets, window=window, tools=[ReadTool()])
+    for number in range(turns):
+        await bench.turn(f"message number {number} " + "x" * 600, ["answer " + "y" * 600])
+    return bench
+
+
+def replying(bench: TurnBench, *answers: Any, window: int = 16_000) -> ScriptedModel:
+    """A model that summarises when asked to and otherwise gives the answers in order."""
+    left = list(answers)
+    facts = replace(bench.facts, context_window=window)
+
+    def answer(request: ModelRequest) -> Any:
+        if request.purpose == "summary":
+            return GOOD
+        if request.purpose == "flush":
+            return "NO_REPLY"
+        return left.pop(0)
+
+    return ScriptedModel(then=answer, facts=facts)
+
+
+async def test_a_message_that_overflows_twice_is_stored_once(tmp_path: Path) -> None:
+    """known-faults 2.3."""
+    bench = await talked(tmp_path)
+    bench.model = replying(bench, OVERFLOW, OVERFLOW, "at last")
+    outcome = await bench.turn("the new message")
+    assert outcome.reply is not None and outcome.reply.text == "at last"
+    assert [text for role, text in bench.spoken() if role == "user"].count("the new message") == 1
+    assert path(outcome.trace).count("compact") == 2
+    assert bench.entry()["compactionCount"] == 2
+
+
+async def test_when_nothing_helps_the_user_is_told_what_to_do_and_the_session_stays(tmp_path: Path) -> None:
+    """known-faults 1.1 and 4.3."""
+    bench = await talked(tmp_path)
+    before = bench.entry()["sessionId"]
+    bench.model = replying(bench, *[OVERFLOW] * 9)
+    outcome = await bench.turn("the new message")
+    assert outcome.reply is not None and outcome.reply.kind == "error"
+    assert all(way in outcome.reply.text for way in ("/compact", "/new", "larger window"))
+    assert bench.entry()["sessionId"] == before
+    assert len([node for node in path(outcome.trace) if node == "prompt:model"]) <= 4
+    bench.model = replying(bench, "fine")
+    later = await bench.turn("again")
+    assert later.reply is not None and later.reply.text == "fine"
+
+
+async def test_a_time_out_with_a_nearly_full_window_compacts_and_tries_again(tmp_path: Path) -> None:
+    bench = await talked(tmp_path)
+    usage = {"input": 7_900, "output": 5, "cacheRead": 3_000, "cacheWrite": 0, "totalTokens": 10_905}
+    await bench.turn("one more", [{"content": "ok", "usage": usage}])
+    timeout = ModelError("no answer within 60 s", kind="timeout")
+    bench.model = replying(bench, timeout, "made it")
+    outcome = await bench.turn("the slow one", live=False)
+    assert outcome.reply is not None and outcome.reply.text == "made it"
+    assert [d.data["trigger"] for _, d in outcome.trace.decisions if d.what == "summarised"] == ["timeout_recovery"]
+
+
+async def test_off_reports_the_overflow_and_touches_nothing(tmp_path: Path) -> None:
+    """known-faults 5.9."""
+    bench = await talked(tmp_path, sets=("agents.defaults.compaction.mode=off",))
+    outcome = await bench.turn("the new message", [OVERFLOW])
+    assert outcome.reply is not None and "compaction.mode is off" in outcome.reply.text
+    assert "compact" not in path(outcome.trace) and "memory_flush" not in path(outcome.trace)
+
+
+async def test_the_command_compacts_and_answers(tmp_path: Path) -> None:
+    bench = await talked(tmp_path, turns=12)
+    outcome = await bench.turn("/compact the deploy", [GOOD] * 8)
+    assert outcome.reply is not None and outcome.reply.kind == "command"
+    assert outcome.reply.text.startswith("⚙️ Compacted (")
+    assert "the deploy" in bench.model.requests[-1].messages[0].text
+    assert "prompt" not in path(outcome.trace)
+
+
+async def test_workspace_rules_stand_in_the_requests_of_the_turn_after_a_compaction_and_then_go(tmp_path: Path) -> None:
+    """Design decision 10."""
+    bench = await talked(tmp_path, turns=12)
+    (tmp_path / "workspace" / "AGENTS.md").write_text("## Red Lines\nnever push\n", encoding="utf-8")
+    await bench.turn("/compact", [GOOD] * 8)
+    await bench.turn("next", ["ok"])
+    assert "[Post-compaction context refresh]" in bench.model.requests[-1].system
+    assert bench.model.requests[-1].stable_system_chars < bench.model.requests[-1].system.index("[Post-compaction")
+    await bench.turn("after that", ["ok"])
+    assert "[Post-compaction context refresh]" not in bench.model.requests[-1].system
