@@ -23,6 +23,7 @@ from turngraph.cli.options import (
     table,
     warn,
 )
+from turngraph.cli.show import show
 
 if TYPE_CHECKING:
     from stores.session_maintenance import MaintenanceReport
@@ -134,6 +135,9 @@ def cleanup(
         return
     for report in reports:
         _print_report(report)
+
+
+app.command()(show)
 
 
 def _store(home: Path | None, agent: str | None) -> SessionStore:
