@@ -23,7 +23,7 @@ TABLES = (
     """CREATE TABLE chunks (
         chunk_id INTEGER NOT NULL, file_id INTEGER NOT NULL, start_line INTEGER NOT NULL, end_line INTEGER NOT NULL,
         length INTEGER NOT NULL, hash VARCHAR NOT NULL, origin VARCHAR NOT NULL,
-        observed_ms BIGINT, text VARCHAR NOT NULL)""",
+        observed_ms BIGINT, text VARCHAR NOT NULL USING COMPRESSION uncompressed)""",
     "CREATE TABLE segment (term VARCHAR PRIMARY KEY, ids INTEGER[] NOT NULL, frequencies SMALLINT[] NOT NULL)",
     "CREATE TABLE delta (term VARCHAR NOT NULL, chunk_id INTEGER NOT NULL, frequency SMALLINT NOT NULL)",
     # hash: of a file or a chunk that must not come back, or * for whatever the path will ever hold.

@@ -1,0 +1,184 @@
+"""``memory_search``: find what was noted or said before.
+
+Source: spec/memory.md 5.1, spec/tools.md 6.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from stores.memory.database import IndexBusy
+from stores.memory.index import MemoryIndex
+from stores.memory.snippets import citation, citations_wanted, with_citation
+from turngraph.errors import ModelError, StoreError
+from turngraph.messages import compact_json
+from turngraph.models.model import ToolSpec
+from turngraph.tools.memory_answers import QUOTED_NOTE, disabled, neutralised, store_unavailable, unavailable
+from turngraph.tools.memory_get import MemoryGetTool
+from turngraph.tools.result import text_result
+from turngraph.tools.tool import Tool, ToolContext, ToolResult
+
+if TYPE_CHECKING:
+    from stores.memory.results import Hit, SearchResult
+    from turngraph.config import AgentSettings
+
+ChatType = Literal["direct", "group", "channel"]
+Listener = Callable[[str, "SearchResult"], None]
+_CORPORA = ("memory", "sessions", "all")
+
+
+class MemorySearchTool:
+    """Search the memory index of an agent.
+
+    Args:
+        index: its index.
+        settings: its settings.
+        chat_type: kind of chat the run answers.
+        scope: peer whose sessions may be found besides the agent's.
+        on_search: told (query, result) after each search; scores in parts go to the trace, not to the model.
+    """
+
+    spec = ToolSpec(
+        "memory_search",
+        "Search long-term memory (MEMORY.md, memory/*.md, and transcripts where enabled) by words and meaning. Search "
+        "before you answer about earlier work, decisions, dates, people, preferences or open points. At most 50 hits, "
+        "each a part of a file with its lines; memory_get shows more of it. When the answer says disabled, tell the "
+        "user that memory was not searched.",
+        {
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "minLength": 1},
+                "maxResults": {"type": "integer", "minimum": 1, "maximum": 50},
+                "minScore": {"type": "number", "minimum": 0, "maximum": 1},
+                "corpus": {"enum": list(_CORPORA)},
+            },
+            "required": ["query"],
+        },
+    )
+
+    def __init__(
+        self,
+        index: MemoryIndex,
+        settings: AgentSettings,
+        chat_type: ChatType = "direct",
+        scope: str | None = None,
+        on_search: Listener | None = None,
+    ) -> None:
+        self._index = index
+        self._settings = settings
+        self._chat_type: ChatType = chat_type
+        self._scope = scope
+        self._on_search = on_search
+
+    def file_argument(self, arguments: Mapping[str, Any]) -> str | None:  # noqa: ARG002 - reads no file of its own
+        return None
+
+    async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:  # noqa: ARG002
+        allowed = self._settings.memory_search.allowed_chat_types
+        if self._chat_type not in allowed:
+            return _answer(disabled(self._chat_type, allowed))
+        return await asyncio.to_thread(self._search, arguments)
+
+    def _search(self, arguments: Mapping[str, Any]) -> ToolResult:
+        query = str(arguments.get("query", ""))
+        try:
+            result = self._index.search(
+                query,
+                max_results=arguments.get("maxResults"),
+                min_score=arguments.get("minScore"),
+                corpus=self._corpus(arguments.get("corpus")),
+                scope=self._scope,
+            )
+        except IndexBusy as busy:
+            return _answer(store_unavailable(str(busy)))
+        except ModelError as error:
+            return _answer(unavailable(str(error)))
+        except StoreError as error:
+            return _answer(store_unavailable(str(error)))
+        if self._on_search is not None:
+            self._on_search(query, result)
+        return self._found(result)
+
+    def _corpus(self, wanted: Any) -> str | None:
+        # What one person said in a direct chat is not for a room: spec/memory.md 4.9.
+        if self._chat_type != "direct" and wanted in (None, "all"):
+            return "memory"
+        if self._chat_type != "direct" and wanted == "sessions":
+            raise StoreError(f"transcripts are not searched in {self._chat_type} chats")
+        return wanted if wanted is None else str(wanted)
+
+    def _found(self, result: SearchResult) -> ToolResult:
+        citing = self._settings.memory.citations
+        cite = citations_wanted(citing, self._chat_type)
+        answer: dict[str, Any] = {
+            "results": [_shown(hit, cite=cite) for hit in result.hits],
+            "provider": self._settings.memory_search.provider,
+            "model": result.model,
+            "mode": result.mode,
+            "citations": citing,
+            "searched": {"files": result.files, "chunks": result.chunks},
+            "note": QUOTED_NOTE,
+        }
+        answer |= _reservations(result)
+        details = {
+            "count": len(result.hits),
+            "hits": [
+                {"path": hit.path, "startLine": hit.start_line, "endLine": hit.end_line, "score": round(hit.score, 4)}
+                for hit in result.hits
+            ],
+            "tookMs": result.took_ms,
+            "mode": result.mode,
+        }
+        return text_result(compact_json(answer), details)
+
+
+def memory_tools(
+    index: MemoryIndex,
+    settings: AgentSettings,
+    chat_type: ChatType = "direct",
+    scope: str | None = None,
+    on_search: Listener | None = None,
+) -> tuple[Tool, Tool]:
+    """Return ``memory_search`` and ``memory_get`` for one run."""
+    return (
+        MemorySearchTool(index, settings, chat_type, scope, on_search),
+        MemoryGetTool(index, settings, chat_type),
+    )
+
+
+def _answer(value: Mapping[str, Any]) -> ToolResult:
+    return text_result(compact_json(value), {"count": 0, "disabled": True, "error": value["error"]})
+
+
+def _shown(hit: Hit, *, cite: bool) -> dict[str, Any]:
+    snippet = neutralised(hit.snippet)
+    cited = citation(hit.path, hit.start_line, hit.end_line)
+    return {
+        "path": hit.path,
+        "startLine": hit.start_line,
+        "endLine": hit.end_line,
+        "score": round(hit.score, 4),
+        "snippet": with_citation(snippet, cited) if cite else snippet,
+        "source": hit.source,
+        **({"citation": cited} if cite else {}),
+    }
+
+
+def _reservations(result: SearchResult) -> dict[str, Any]:
+    """Return what limits the answer, where it applies."""
+    said: dict[str, Any] = {}
+    if result.pending and result.mode != "keyword":
+        said["partial"] = {"pending": result.pending}
+    if result.stale:
+        said["stale"] = result.stale
+    if result.fallback:
+        said["fallback"] = {"reason": result.fallback}
+    if result.rebuild:
+        said["warning"] = result.rebuild
+    if result.problems:
+        said["warning"] = "; ".join(filter(None, (said.get("warning"), *result.problems)))
+    if not result.files:
+        said["action"] = "Nothing is indexed: write to MEMORY.md or memory/*.md, or run `turngraph memory index`."
+    return said
