@@ -32,13 +32,32 @@ def create(lock: Path) -> bool:
     ticks = start_ticks(os.getpid())
     if ticks is not None:
         facts["starttime"] = ticks
+    if lock.exists():
+        return False
     lock.parent.mkdir(parents=True, exist_ok=True)
+    # Written beside and linked into place: a process that is killed here leaves no lock file without an owner, which
+    # nobody may reclaim before its time.
+    beside = lock.with_name(f"{lock.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    beside.unlink(missing_ok=True)  # of an earlier process with this number
     try:
-        number = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        _write_new(beside, json.dumps(facts, indent=2))
+        os.link(beside, lock)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without hard links
+        return _write_new(lock, json.dumps(facts, indent=2))
+    finally:
+        beside.unlink(missing_ok=True)
+    return True
+
+
+def _write_new(path: Path, text: str) -> bool:
+    try:
+        number = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except FileExistsError:
         return False
     with os.fdopen(number, "w", encoding="utf-8") as file:
-        file.write(json.dumps(facts, indent=2))
+        file.write(text)
     return True
 
 
