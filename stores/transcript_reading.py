@@ -285,8 +285,6 @@ def settings_before(
     Returns:
         The completed settings; ``None`` when the path cannot be followed backwards in the lines as they stand.
     """
-    if known.model and next(rows_with(file, end, b'"thinking_level_change"'), None) is None:
-        return known
     sought = wanted.encode() if wanted else None
     seen = {own.encode() for own in later}
     telling = _telling_types(known)

@@ -264,12 +264,18 @@ class TranscriptView:
             level, model = carried.get("thinkingLevel"), carried.get("model")
             pair = (str(model[0]), str(model[1])) if isinstance(model, list) and len(model) == 2 else None
             return known.over(Settings(level if isinstance(level, str) else None, pair))
+        if known.model and not self._holds_thinking_level():
+            return known
         with self.path.open("rb") as file:
             found = settings_before(file, self._start, visible.missing, known, self._by_id)
         if found is None:
             self.load_all()
             found = settings_of(self._path(self.leaf_id).entries)
         return found
+
+    def _holds_thinking_level(self) -> bool:
+        kind = "thinking_level_change"
+        return any(entry.type == kind for entry in self._entries) or any(True for _ in self._rows_before(kind))
 
     def _name(self) -> str | None:
         read = (entry.raw for entry in reversed(self._entries))

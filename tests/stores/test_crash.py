@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -18,20 +19,30 @@ from turngraph.clock import FixedClock, RandomIds
 
 NOW = datetime(2026, 3, 16, 9, 40, tzinfo=UTC)
 ROOT = Path(__file__).parents[2]
-WRITER = """
-import itertools, sys
+# For every line it gets it forks a writer, whose output ends with the line "end" once it is dead.
+WRITERS = """
+import itertools, os, sys
 from pathlib import Path
 from stores.transcripts import Transcript
 from turngraph.clock import RandomIds, SystemClock
 from turngraph.messages import Message
 
-transcript = Transcript.open(Path(sys.argv[1]), session_id="s", clock=SystemClock(), ids=RandomIds())
-for number in itertools.count():
-    content = "x" * (number * 997 % 9000)
-    entry = transcript.append_message(Message({"role": "user", "content": content}), durable=number % 7 == 0)
-    if number % 11 == 10:
-        entry = transcript.append_compaction("S", entry.id, 1)
-    print(entry.id, flush=True)
+def write():
+    transcript = Transcript.open(Path(sys.argv[1]), session_id="s", clock=SystemClock(), ids=RandomIds())
+    for number in itertools.count():
+        content = "x" * (number * 997 % 9000)
+        entry = transcript.append_message(Message({"role": "user", "content": content}), durable=number % 7 == 0)
+        if number % 11 == 10:
+            entry = transcript.append_compaction("S", entry.id, 1)
+        print(entry.id, flush=True)
+
+for _ in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        print(os.getpid(), flush=True)
+        write()
+    os.waitpid(child, 0)
+    print("end", flush=True)
 """
 
 
@@ -39,34 +50,41 @@ def opened(path: Path) -> Transcript:
     return Transcript.open(path, session_id="s", clock=FixedClock(NOW), ids=RandomIds(), full=True)
 
 
-def kill_a_writer(path: Path, after_s: float) -> list[str]:
-    """Start a writer, kill it some time after its first entry, and return the ids it acknowledged."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, env=environment
-    ) as writer:
-        assert writer.stdout is not None
-        first = writer.stdout.readline()
-        time.sleep(after_s)
-        writer.kill()
-        rest = writer.stdout.read()
-    lines = (first + rest).split("\n")
-    return [line for line in lines[:-1] if line]  # what stands behind the last line feed was not said whole
+def kill_a_writer(server: subprocess.Popen[str], after_s: float) -> list[str]:
+    """Let a writer start, kill it some time after its first entry, and return the ids it acknowledged."""
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.write("\n")
+    server.stdin.flush()
+    pid = int(server.stdout.readline())
+    acknowledged = [server.stdout.readline()]
+    time.sleep(after_s)
+    os.kill(pid, signal.SIGKILL)
+    while (line := server.stdout.readline()) != "end\n":
+        acknowledged.append(line)
+    return [line.strip() for line in acknowledged]
 
 
 def kill_writers(path: Path, rounds: int) -> None:
     source = random.Random(2)
     acknowledged: list[str] = []
-    for _ in range(rounds):
-        acknowledged += kill_a_writer(path, source.uniform(0, 0.03))
-        transcript = opened(path)
-        on_path = {entry.id for entry in transcript.branch()}
-        assert [own for own in acknowledged if own not in on_path] == []
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITERS, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    ) as server:
+        for _ in range(rounds):
+            acknowledged += kill_a_writer(server, source.uniform(0, 0.03))
+            transcript = opened(path)
+            on_path = {entry.id for entry in transcript.branch()}
+            assert [own for own in acknowledged if own not in on_path] == []
     assert len(acknowledged) >= rounds
 
 
 def test_no_acknowledged_entry_is_lost_when_the_writer_is_killed(tmp_path: Path) -> None:
-    kill_writers(tmp_path / "s.jsonl", 5)
+    kill_writers(tmp_path / "s.jsonl", 10)
 
 
 @pytest.mark.slow
