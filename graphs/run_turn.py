@@ -14,8 +14,10 @@ from typing import Any, Protocol
 
 from graphs.drawing import drawable
 from graphs.turn import RECURSION_LIMIT, TurnGraph, turn_graph
+from nodes.persist import turn_number
 from nodes.segments import prompt_segments
 from nodes.state import Attempts, Reply, SessionFacts, TurnContext, TurnState
+from turngraph.clock import monotonic_ms
 from turngraph.decisions import TurnTrace
 from turngraph.inbound import Inbound
 from turngraph.tokens import total
@@ -78,7 +80,7 @@ async def run_turn(
         Exception: whatever a node raised, unchanged.
     """
     async with lock:
-        started = context.clock.now()
+        started, start_ms = context.clock.now(), monotonic_ms()
         context.run_id = context.run_id or context.ids.uuid()
         header = {"agent": context.agent_id, "session_key": context.session_key, "started": started.isoformat()}
         spool = sink.spool(context.run_id, header)
@@ -98,12 +100,27 @@ async def run_turn(
             error = f"{type(failure).__name__}: {failure}"
             raise
         finally:
+            await _tell_end(context, state, error, start_ms)
             trace = build_trace(inbound, context, state, started, error)
             sink.append(trace)
             spool.close()
             if context.transcript is not None:
                 context.transcript.close()
     return TurnOutcome(state.get("reply"), trace, state.get("session"), state)
+
+
+async def _tell_end(context: TurnContext, state: TurnState, error: str | None, start_ms: float) -> None:
+    if not context.hooks.handles("agent_end"):
+        return
+    failed = await context.hooks.observe(
+        "agent_end",
+        context.hook_context,
+        messages=state.get("messages", ()),
+        success=error is None,
+        error=error,
+        duration_ms=monotonic_ms() - start_ms,
+    )
+    context.collector.note(failed)
 
 
 # The loop ends model and tool calls at the deadline by itself; this bounds what does not listen.
@@ -125,7 +142,7 @@ def build_trace(
         agent_id=context.agent_id,
         session_key=session.key if session else context.session_key,
         session_id=context.transcript.session_id if context.transcript else "",
-        turn=turn_number(session),
+        turn=turn_number(session) if session else 0,
         started=started,
         ended=context.clock.now(),
         facts={
@@ -151,15 +168,6 @@ def build_trace(
         decisions=tuple(collector.decisions),
         segments=segments,
     )
-
-
-def turn_number(session: SessionFacts | None) -> int:
-    """Return the number of a turn in its session, from 1; 0 when no session was resolved."""
-    if session is None:
-        return 0
-    ours = session.entry.get("turngraph")
-    count = ours.get("turns") if isinstance(ours, dict) else None
-    return (count if isinstance(count, int) else 0) + 1
 
 
 @cache

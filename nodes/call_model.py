@@ -119,6 +119,7 @@ async def _pause(context: TurnContext, delay_s: float) -> None:
 
 async def _stream(candidate: Model, request: ModelRequest, runtime: Runtime[TurnContext]) -> Message | None:
     context = runtime.context
+    await _tell_input(candidate, request, context)
     emit(runtime, "message_start", message={"role": "assistant"})
     try:
         async with asyncio.timeout_at(context.deadline):
@@ -129,12 +130,44 @@ async def _stream(candidate: Model, request: ModelRequest, runtime: Runtime[Turn
                     return None
                 else:
                     emit(runtime, "message_end", message=event.message.raw)
+                    await _tell_output(candidate, event.message, context)
                     return event.message
     except TimeoutError as error:
         raise ModelError(
             f"{candidate.facts.name} gave no answer within the time of the turn (timeoutSeconds)", kind="timeout"
         ) from error
     raise ModelError(f"{candidate.facts.name} ended its answer without a message", kind="network", retryable=True)
+
+
+async def _tell_input(candidate: Model, request: ModelRequest, context: TurnContext) -> None:
+    if not context.hooks.handles("llm_input"):
+        return
+    images = sum(block.get("type") == "image" for message in request.messages for block in message.blocks)
+    newest = next((message.text for message in reversed(request.messages) if message.role == "user"), "")
+    failed = await context.hooks.observe(
+        "llm_input",
+        context.hook_context,
+        provider=candidate.facts.provider,
+        model=candidate.facts.model_id,
+        system_prompt=request.system,
+        prompt=newest,
+        history=request.messages,
+        images=images,
+    )
+    context.collector.note(failed)
+
+
+async def _tell_output(candidate: Model, answer: Message, context: TurnContext) -> None:
+    failed = await context.hooks.observe(
+        "llm_output",
+        context.hook_context,
+        provider=candidate.facts.provider,
+        model=candidate.facts.model_id,
+        texts=(answer.text,),
+        last=answer,
+        usage=answer.usage or {},
+    )
+    context.collector.note(failed)
 
 
 def _reply(messages: Any) -> Reply:

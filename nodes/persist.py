@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from nodes.record import record_missing_results
-from nodes.state import Attempts, TurnContext, TurnState
+from nodes.state import Attempts, SessionFacts, TurnContext, TurnState
 from turngraph.clock import to_ms
 from turngraph.decisions import Decision
 from turngraph.messages import Message
@@ -33,7 +33,9 @@ async def persist(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, 
         context.opened.append_custom(CACHE_TOUCH, touch)
         decisions.append(Decision(node="persist", what="written", why="cache touch time recorded for pruning"))
     session = state["session"]
-    changes = entry_changes(answered, context, is_user=state["inbound"].kind == "user", has_reply=bool(state["reply"]))
+    changes = {"turngraph": counted(session)} | entry_changes(
+        answered, context, is_user=state["inbound"].kind == "user", has_reply=bool(state["reply"])
+    )
     context.sessions.update(session.key, {"sessionId": session.session_id, **changes})
     if context.live and context.settings.session.durability == "turn":
         context.opened.sync()
@@ -47,6 +49,19 @@ async def persist(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, 
         )
     )
     return {"decisions": tuple(decisions)}
+
+
+def turn_number(session: SessionFacts) -> int:
+    """Return the number of a turn in its session, from 1."""
+    ours = session.entry.get("turngraph")
+    count = ours.get("turns") if isinstance(ours, dict) and not session.is_new else None
+    return (count if isinstance(count, int) else 0) + 1
+
+
+def counted(session: SessionFacts) -> dict[str, Any]:
+    """Return our own fields of the session entry with this turn counted."""
+    ours = session.entry.get("turngraph")
+    return {**(ours if isinstance(ours, dict) else {}), "turns": turn_number(session)}
 
 
 def last_answer(messages: tuple[Message, ...]) -> Message | None:

@@ -9,6 +9,7 @@ from nodes.attachments import MIB, take_in
 from nodes.events import emit, emit_message
 from nodes.loop_state import LoopInput, LoopOutput
 from nodes.overflow import plan_recovery
+from nodes.prompt_hooks import ask_prompt_hooks
 from nodes.record import record
 from nodes.state import Attempts, Reply, TurnContext, TurnState
 from turngraph.decisions import Decision
@@ -35,17 +36,22 @@ def prompt_with(loop: AgentLoop) -> Callable[[TurnState, Runtime[TurnContext]], 
         """LangGraph node: at most one user entry a turn, however often an overflow brings the turn back here."""
         emit(runtime, "agent_start")
         emit(runtime, "turn_start")
-        messages = state["messages"]
+        messages, system, notes = state["messages"], state["system"], state.get("notes", ())
         entry_id = state.get("user_entry_id")
         decisions: tuple[Decision, ...] = ()
         if entry_id is None:
+            hooked = await ask_prompt_hooks(
+                state["text"], system, notes, messages, runtime.context, runtime.context.agent_start
+            )
+            system, notes = hooked.system, hooked.notes
             messages, entry_id, decisions = await _append_user(state, runtime)
+            decisions = (*hooked.decisions, *decisions)
         inner: LoopInput = {
             "inbound": state["inbound"],
             "session": state["session"],
-            "system": state["system"],
+            "system": system,
             "messages": messages,
-            "notes": state.get("notes", ()),
+            "notes": notes,
             "user_entry_id": entry_id,
             "attempts": state.get("attempts", Attempts()),
         }
@@ -53,6 +59,8 @@ def prompt_with(loop: AgentLoop) -> Callable[[TurnState, Runtime[TurnContext]], 
         emit(runtime, "agent_end")
         update: dict[str, Any] = {
             "messages": out["messages"],
+            "system": system,
+            "notes": notes,
             "user_entry_id": entry_id,
             "decisions": (*decisions, *out.get("decisions", ())),
         }

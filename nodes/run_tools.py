@@ -13,7 +13,7 @@ from nodes.record import record
 from nodes.state import TurnContext
 from turngraph.clock import monotonic_ms
 from turngraph.decisions import Decision
-from turngraph.messages import Message, ToolCall, text_block, tool_result_message
+from turngraph.messages import Message, ToolCall, block_text, text_block, tool_result_message
 from turngraph.tools.arguments import TOOL_ALIASES, fit_arguments
 from turngraph.tools.tool import Tool, ToolContext, ToolResult
 
@@ -131,16 +131,22 @@ async def _run(plan: Planned, runtime: Runtime[TurnContext]) -> ToolResult:
         result = await plan.tool.execute(plan.arguments or {}, tool_context)
     except Exception as failure:  # a tool never ends the turn: its failure is an answer to the model
         result = _error(f"{type(failure).__name__}: {failure}", "IO")
-    await context.hooks.observe(
+    failed = await context.hooks.observe(
         "after_tool_call",
         context.hook_context,
         name=plan.call.name,
         params=plan.arguments or {},
         call_id=plan.call.id,
         result=result,
+        error=_text_of(result) if result.is_error else None,
         duration_ms=monotonic_ms() - started,
     )
+    context.collector.note(failed)
     return result if result.content else ToolResult([text_block("(no output)")], result.details, result.is_error)
+
+
+def _text_of(result: ToolResult) -> str:
+    return "\n".join(block_text(block) for block in result.content)
 
 
 def _throttled(call: ToolCall, runtime: Runtime[TurnContext]) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import operator
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from turngraph.clock import Clock, Ids
 from turngraph.decisions import Decision, NodeRun, Origin
-from turngraph.hook_results import HookContext
+from turngraph.hook_results import AgentStart, HookContext
 from turngraph.inbound import Inbound
 from turngraph.messages import Message, digest
 from turngraph.models.model import Model
@@ -204,6 +204,10 @@ class Collector:
         self._weighed = [weighed, *self._weighed[:3]]
         return weighed[1:]
 
+    def note(self, decisions: Sequence[Decision]) -> None:
+        """Keep decisions that no node returns (a failing observer), with the node that is running."""
+        self.decisions.extend((max(0, len(self.runs) - 1), decision) for decision in decisions)
+
     def tell(self, event: str, data: Mapping[str, Any]) -> None:
         """Pass an event on to every listener."""
         for listener in self.listeners:
@@ -235,6 +239,7 @@ class TurnContext:
         session_changed: called with a transcript after a compaction, so that its index is brought up to date; the
             second argument says whether to wait for it.
         session_key, run_id: of this turn; ``run_id`` is its trace id.
+        agent_start: answers of the older ``before_agent_start`` hook, when it was asked for the model already.
     """
 
     home: Home
@@ -267,6 +272,7 @@ class TurnContext:
     session_changed: Callable[[Path, bool], Awaitable[None]] | None = None
     session_key: str = ""
     run_id: str = ""
+    agent_start: AgentStart | None = None
 
     @property
     def hook_context(self) -> HookContext:

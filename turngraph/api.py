@@ -29,12 +29,12 @@ from turngraph.session_keys import normalize_agent_id
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
-    from stores.memory.index import MemoryIndex
-    from stores.traces import TraceReader, TraceStore
 
     from graphs.turn import TurnGraph
     from nodes.state import SessionFacts, TurnContext
+    from stores.memory.index import MemoryIndex
     from stores.sessions import SessionStore
+    from stores.traces import TraceReader, TraceStore
     from stores.transcripts import Transcript
     from turngraph.config import AgentSettings, Settings
     from turngraph.hooks import Hooks
@@ -246,21 +246,45 @@ class Agent:
         graph: TurnGraph | None,
         listener: Callable[[str, Mapping[str, Any]], None] | None,
     ) -> TurnResult:
-        from graphs.run_turn import run_turn
+        from graphs.run_turn import build_trace, run_turn
 
         context = self.context(inbound)
         if listener is not None:
             context.collector.listeners.append(listener)
+        hooks = context.hooks
+        claim = await hooks.claim("inbound_claim", inbound, context.hook_context)
+        context.collector.note(claim.decisions)
+        if claim.plugin is not None:
+            trace = build_trace(inbound, context, {"inbound": inbound}, context.clock.now(), None)
+            return TurnResult("", "claimed", context.session_key, "", trace)
+        told = {"content": inbound.text, "sender": inbound.sender}
+        context.collector.note(await hooks.observe("message_received", context.hook_context, **told))
+        await self._choose_model(inbound, context)
         outcome = await run_turn(inbound, context, sink=self._traces(), lock=self._lock(context), graph=graph)
         reply = outcome.reply
         session: SessionFacts | None = outcome.session
+        text = await _send(reply.text if reply else "", inbound, context)
         return TurnResult(
-            text=reply.text if reply else "",
-            kind=reply.kind if reply else "error",
+            text=text or "",
+            kind=reply.kind if reply and text is not None else "error" if reply is None else "silent",
             session_key=session.key if session else context.session_key,
             session_id=session.session_id if session else "",
             trace=outcome.trace,
         )
+
+    async def _choose_model(self, inbound: Inbound, context: TurnContext) -> None:
+        if not (context.hooks.handles("before_model_resolve") or context.hooks.handles("before_agent_start")):
+            return
+        from turngraph.turn_context import as_model
+
+        choice = await context.hooks.before_model_resolve(inbound.text, context.hook_context)
+        context.agent_start = choice.started
+        context.collector.note(choice.decisions)
+        override = choice.override
+        if override.model or override.provider:
+            facts = context.model.facts
+            name = f"{override.provider or facts.provider}:{override.model or facts.model_id}"
+            context.model, context.fallbacks = as_model(name, self), ()
 
     def context(self, inbound: Inbound) -> TurnContext:
         """Return the context of one turn; for those who drive the compiled graph themselves."""
@@ -277,6 +301,17 @@ class Agent:
 
     def _lock(self, context: TurnContext) -> AbstractAsyncContextManager[Any]:
         return context.sessions.turn(context.session_key, timeout_ms=self.settings.session.busy_timeout_ms)
+
+
+async def _send(text: str, inbound: Inbound, context: TurnContext) -> str | None:
+    """Let plugins change or stop a reply on its way out; ``None`` when one stopped it."""
+    if not text:
+        return text
+    to = inbound.peer or inbound.channel or "cli"
+    sending = await context.hooks.message_sending(text, to, context.hook_context)
+    sent = {"content": sending.content or "", "to": to, "success": sending.content is not None}
+    await context.hooks.observe("message_sent", context.hook_context, **sent)
+    return sending.content
 
 
 def _inbound(message: str | Inbound, facts: Mapping[str, Any]) -> Inbound:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -26,7 +26,7 @@ def turns(
     found = list(reader.turns(session_key=session, limit=limit))
     if not found:
         raise NotFound(f"no traced turn of session {session!r} in this home")
-    rows = []
+    rows: list[dict[str, Any]] = []
     previous = 0
     for turn in found:
         tokens = int(turn.facts.get("prompt_tokens") or 0)
