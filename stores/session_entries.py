@@ -35,7 +35,8 @@ def updated_ms(entry: Entry | None) -> float:
 
 def fresh_total_tokens(entry: Entry | None) -> float | None:
     """Return the size of the session's context in tokens, unless it is marked as out of date."""
-    return None if (entry or {}).get("totalTokensFresh") is False else number(entry, "totalTokens")
+    total = number(entry, "totalTokens")
+    return None if total is None or total < 0 or (entry or {}).get("totalTokensFresh") is False else total
 
 
 def merge_entry(

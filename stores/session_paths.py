@@ -6,6 +6,7 @@ Source: spec/sessions.md 3.1.
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +19,7 @@ from turngraph.text import js_trim
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-8][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}"
-_GENERATED = re.compile(rf"(?:[^_]+_)?({_UUID})(?:-topic-.*)?\.jsonl")
+_GENERATED = re.compile(rf"(?:\d{{4}}-\d{{2}}-\d{{2}}T[0-9A-Za-z:.-]+_)?({_UUID})(?:-topic-.*)?\.jsonl")
 _URI_KEPT = "-_.!~*'()"  # what encodeURIComponent keeps beside letters and digits
 
 log = logging.getLogger("turngraph.sessions")
@@ -60,7 +61,7 @@ def transcript_path(sessions_dir: Path, session_id: str, entry: Mapping[str, Any
     named = js_trim(str((entry or {}).get("sessionFile") or ""))
     if not named:
         return default
-    path = sessions_dir / named
+    path = Path(os.path.normpath(sessions_dir / named))
     if _lies_inside(path, sessions_dir) or _is_siblings(path, sessions_dir):
         return path
     moved = sessions_dir / Path(named).name

@@ -123,16 +123,16 @@ def group_address(address: str | None, channel: str | None = None, kind: str | N
         return None
     parts = [part for part in text.split(":") if part]
     head = parts[0].lower() if parts else ""
-    named: GroupKind | None = None
+    second = parts[1].lower() if len(parts) > 1 else ""
     if head in CHANNELS:
-        parts = parts[1:]
-        if parts and parts[0].lower() in ("group", "channel"):
-            named = "channel" if parts.pop(0).lower() == "channel" else "group"
-    where = head if head in CHANNELS else js_trim(channel or "").lower() or ("whatsapp" if whatsapp else "")
-    if not where or not parts:
+        where, own = head, ":".join(parts[2 if second in ("group", "channel") else 1 :])
+    else:
+        where, own = js_trim(channel or "").lower() or ("whatsapp" if whatsapp else ""), text
+    if not where or not own:
         return None
-    found: GroupKind = named or ("channel" if ":channel:" in lowered or said == "channel" else "group")
-    return GroupAddress(where, found, fold_key(f"{where}:{found}:{':'.join(parts)}").split(":", 2)[2])
+    room = second == "channel" or (second != "group" and (":channel:" in lowered or said == "channel"))
+    found: GroupKind = "channel" if room else "group"
+    return GroupAddress(where, found, fold_key(f"{where}:{found}:{own}").split(":", 2)[2])
 
 
 def explicit_key(key: str, *, channel: str | None = None, kind: str | None = None, sender: str | None = None) -> str:
