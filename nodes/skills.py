@@ -51,7 +51,7 @@ class Skill:
     @property
     def line(self) -> str:
         """Its line in the prompt."""
-        return f"- {self.name}: {self.description} ({self.path})"
+        return f"- {self.name}: {self.description} ({prompt_literal(self.path)})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +39,8 @@ def read_skill_files(workspace: Path) -> tuple[SkillFile, ...]:
 
 
 def _read(workspace: Path, folder: str) -> SkillFile | None:
+    if any(unicodedata.category(char) in ("Cc", "Cs") for char in folder):
+        return SkillFile(folder.encode("utf-8", "replace").decode("utf-8"), None, "its folder name is no plain text")
     try:
         file = read_guarded(workspace, f"{SKILLS_FOLDER}/{folder}/{SKILL_FILE}", MAX_SKILL_BYTES)
     except GuardError as error:

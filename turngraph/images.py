@@ -52,12 +52,16 @@ def fit_image(data: bytes, max_dimension_px: int) -> Picture:
 
 
 def _smaller(image: Any, name: str, max_dimension_px: int) -> Picture:
+    from PIL import ImageOps
+
     kind = _FORMATS.get(name, "PNG")
     width, height = image.size
     scale = max_dimension_px / max(width, height)
     size = (max(1, round(width * scale)), max(1, round(height * scale)))
     image.draft("RGB" if kind == "JPEG" else None, size)  # lets the JPEG decoder skip detail
     frame = image.convert("RGB") if kind == "JPEG" else image.convert("RGBA")
+    # A camera says in EXIF which side is up; the smaller copy has no EXIF, so its pixels must be turned.
+    smaller = ImageOps.exif_transpose(frame.resize(size))
     out = io.BytesIO()
-    frame.resize(size).save(out, kind)
-    return Picture(out.getvalue(), _TYPES[kind], *size)
+    smaller.save(out, kind)
+    return Picture(out.getvalue(), _TYPES[kind], *smaller.size)

@@ -116,6 +116,7 @@ def test_files_are_read_under_guard(tmp_path: Path) -> None:
     skills = tmp_path / "w/skills"
     for folder in ("good", "hard", "large", "linked", "out"):
         (skills / folder).mkdir(parents=True)
+    (skills / "line\nbreak").mkdir()
     (skills / "notes.txt").write_text("no folder")
     (skills / "empty").mkdir()
     (skills / "good/SKILL.md").write_text(PLAIN)
@@ -125,6 +126,7 @@ def test_files_are_read_under_guard(tmp_path: Path) -> None:
     os.link(tmp_path / "secret.md", skills / "hard/SKILL.md")
     (skills / "large/SKILL.md").write_bytes(b"x" * (MAX_SKILL_BYTES + 1))
     files = {file.folder: file for file in read_skill_files(tmp_path / "w")}
+    assert "no plain text" in str(files.pop("line\nbreak").fault)
     assert sorted(files) == ["good", "hard", "large", "linked", "out"]
     assert [name for name, file in files.items() if file.text == PLAIN] == ["good", "linked"]
     assert "hard links" in str(files["hard"].fault)

@@ -6,6 +6,7 @@ Source: spec/tools.md section 10.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -79,7 +80,7 @@ def answer(request: ModelRequest, counter: Counter, terms: Terms = plain_terms) 
     """Return the assistant message that answers ``request``."""
     draft = _draft(request, terms)
     content: list[dict[str, Any]] = [text_block(draft.text)] if draft.text else []
-    seed = sha256(compact_json([message.raw for message in request.messages]).encode("utf-8", "replace")).hexdigest()
+    seed = sha256(json.dumps([message.raw for message in request.messages], default=str).encode()).hexdigest()
     for index, (name, arguments) in enumerate(draft.calls):
         content.append(
             {"type": "toolCall", "id": f"offline{seed[:16]}{index}", "name": name, "arguments": dict(arguments)}
@@ -128,7 +129,8 @@ def _question(asked: Message | None) -> str:
     """Return what a user message asks, without media markers, prefixes and the notes that travel with it."""
     blocks = [block_text(block) for block in asked.blocks if block.get("type") == "text"] if asked else []
     spoken = [text for text in blocks if text.strip() and not _is_note(text)]
-    return _PREFIX.sub("", without_markers(spoken[-1] if spoken else "")).strip()
+    question = _PREFIX.sub("", without_markers(spoken[-1] if spoken else "")).strip()
+    return question.encode("utf-8", "replace").decode("utf-8")  # half a character cannot be an argument
 
 
 def _is_note(text: str) -> bool:

@@ -21,6 +21,7 @@ class Sentences:
         disabled, unavailable: take ``reason``, as the tool gave it.
         partial: takes ``pending``, how much is not indexed yet.
         no_memory: there are no memory tools.
+        no_question: the message had nothing to look up (a picture alone).
         greeting: the first words of a new session.
     """
 
@@ -31,6 +32,7 @@ class Sentences:
     unavailable: str
     partial: str
     no_memory: str
+    no_question: str
     greeting: str
 
 
@@ -43,6 +45,7 @@ SENTENCES: Mapping[str, Sentences] = {
         "I could not search my memory: {reason}",
         "My notes are still being indexed (pending: {pending}), so something may be missing.",
         "Memory cannot be searched here, so I cannot look this up.",
+        "There is no question in this message that I could look up.",
         "Hello! A new session has begun. What can I look up for you?",
     ),
     "zh-Hans": Sentences(
@@ -53,6 +56,7 @@ SENTENCES: Mapping[str, Sentences] = {
         "无法搜索记忆：{reason}",
         "笔记仍在建立索引（待处理：{pending}），结果可能不完整。",
         "这里无法搜索记忆，所以我查不到。",
+        "这条消息里没有可以查找的问题。",
         "你好！新的会话开始了。需要我查什么？",
     ),
     "zh-Hant": Sentences(
@@ -63,6 +67,7 @@ SENTENCES: Mapping[str, Sentences] = {
         "無法搜尋記憶：{reason}",
         "筆記仍在建立索引（待處理：{pending}），結果可能不完整。",
         "這裡無法搜尋記憶，所以我查不到。",
+        "這則訊息裡沒有可以查找的問題。",
         "你好！新的對話開始了。需要我查什麼？",
     ),
     "ja": Sentences(
@@ -73,6 +78,7 @@ SENTENCES: Mapping[str, Sentences] = {
         "記憶を検索できませんでした: {reason}",
         "メモはまだ索引の作成中です(残り: {pending})。抜けがあるかもしれません。",
         "ここでは記憶を検索できないため、調べられません。",
+        "このメッセージには調べられる質問がありません。",
         "こんにちは。新しいセッションを始めます。何を調べましょうか。",
     ),
     "ko": Sentences(
@@ -83,6 +89,7 @@ SENTENCES: Mapping[str, Sentences] = {
         "기억을 검색하지 못했습니다: {reason}",
         "메모를 아직 색인하는 중이라(남은 수: {pending}) 빠진 내용이 있을 수 있습니다.",
         "여기서는 기억을 검색할 수 없어 찾아볼 수 없습니다.",
+        "이 메시지에는 찾아볼 질문이 없습니다.",
         "안녕하세요! 새 세션을 시작합니다. 무엇을 찾아 드릴까요?",
     ),
     "de": Sentences(
@@ -93,6 +100,7 @@ SENTENCES: Mapping[str, Sentences] = {
         "Ich konnte mein Gedächtnis nicht durchsuchen: {reason}",
         "Meine Notizen werden noch indiziert (offen: {pending}), es kann also etwas fehlen.",
         "Das Gedächtnis kann hier nicht durchsucht werden, darum kann ich nicht nachsehen.",
+        "In dieser Nachricht steht keine Frage, die ich nachsehen könnte.",
         "Hallo! Eine neue Sitzung hat begonnen. Was soll ich nachsehen?",
     ),
     "fr": Sentences(
@@ -103,6 +111,7 @@ SENTENCES: Mapping[str, Sentences] = {
         "Je n'ai pas pu interroger ma mémoire : {reason}",
         "Mes notes sont encore en cours d'indexation (restant : {pending}), il peut manquer quelque chose.",
         "La mémoire ne peut pas être interrogée ici, je ne peux donc pas vérifier.",
+        "Ce message ne contient aucune question que je puisse chercher.",
         "Bonjour ! Une nouvelle session commence. Que dois-je chercher ?",
     ),
     "es": Sentences(
@@ -113,6 +122,7 @@ SENTENCES: Mapping[str, Sentences] = {
         "No pude consultar mi memoria: {reason}",
         "Mis notas aún se están indexando (pendiente: {pending}), así que puede faltar algo.",
         "Aquí no se puede consultar la memoria, así que no puedo buscarlo.",
+        "Este mensaje no contiene ninguna pregunta que pueda buscar.",
         "¡Hola! Empieza una sesión nueva. ¿Qué quieres que busque?",
     ),
     "pt": Sentences(
@@ -123,6 +133,7 @@ SENTENCES: Mapping[str, Sentences] = {
         "Não consegui pesquisar a minha memória: {reason}",
         "As minhas notas ainda estão a ser indexadas (pendente: {pending}), pode faltar alguma coisa.",
         "Aqui não é possível pesquisar a memória, por isso não posso verificar.",
+        "Esta mensagem não contém nenhuma pergunta que eu possa procurar.",
         "Olá! Começou uma nova sessão. O que devo procurar?",
     ),
     "it": Sentences(
@@ -133,6 +144,7 @@ SENTENCES: Mapping[str, Sentences] = {
         "Non ho potuto consultare la memoria: {reason}",
         "I miei appunti sono ancora in fase di indicizzazione (restano: {pending}), può mancare qualcosa.",
         "Qui non è possibile consultare la memoria, quindi non posso verificare.",
+        "Questo messaggio non contiene domande che io possa cercare.",
         "Ciao! È iniziata una nuova sessione. Che cosa devo cercare?",
     ),
     "ru": Sentences(
@@ -143,6 +155,7 @@ SENTENCES: Mapping[str, Sentences] = {
         "Не удалось выполнить поиск в памяти: {reason}",
         "Заметки ещё индексируются (осталось: {pending}), что-то может отсутствовать.",
         "Здесь нельзя искать в памяти, поэтому я не могу это проверить.",
+        "В этом сообщении нет вопроса, который можно было бы найти.",
         "Здравствуйте! Начался новый сеанс. Что мне найти?",
     ),
     "ar": Sentences(
@@ -153,6 +166,7 @@ SENTENCES: Mapping[str, Sentences] = {
         "تعذّر البحث في الذاكرة: {reason}",
         "لا تزال ملاحظاتي قيد الفهرسة (المتبقي: {pending})، فقد ينقص شيء.",
         "لا يمكن البحث في الذاكرة هنا، لذلك لا أستطيع التحقق.",
+        "لا يوجد في هذه الرسالة سؤال يمكنني البحث عنه.",
         "مرحبًا! بدأت جلسة جديدة. عمَّ تريد أن أبحث؟",
     ),
 }

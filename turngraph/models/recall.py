@@ -57,6 +57,8 @@ def next_step(question: str, results: Sequence[Message], tools: Collection[str],
         terms: the terms of a text, as keyword search has them.
     """
     words = SENTENCES[language(question)]
+    if not question:
+        return words.no_question
     if SEARCH not in tools:
         return words.no_memory
     searched = next((result for result in results if result.tool_name == SEARCH), None)

@@ -6,10 +6,10 @@ Source: spec/tools.md section 1.1.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from turngraph.messages import compact_json
 from turngraph.models.model import ToolSpec
 from turngraph.text import head
 
@@ -170,4 +170,4 @@ def _is_kind(value: Any, kind: str) -> bool:
 
 
 def _shown(value: Any) -> str:
-    return head(compact_json(value) if not isinstance(value, str) else repr(value), _SHOWN_VALUE_CHARS)
+    return head(repr(value) if isinstance(value, str) else json.dumps(value, default=str), _SHOWN_VALUE_CHARS)

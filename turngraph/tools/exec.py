@@ -81,8 +81,8 @@ class ExecTool:
         if arguments.get("background") is True:
             raise ToolFailure("BAD_ARGUMENT", "Not allowed: background. Commands run in the foreground; set a timeout.")
         command = arguments["command"]
-        if "\x00" in command:
-            raise ToolFailure("BAD_ARGUMENT", "Not allowed: the command has a NUL character.")
+        if not _can_be_passed(command):
+            raise ToolFailure("BAD_ARGUMENT", "Not allowed: the command has a NUL or half a character.")
         folder, name = _folder(arguments.get("workdir"), context.workspace)
         if context.cancel.is_set():
             raise ToolFailure("ABORTED", ABORTED_TEXT)
@@ -120,11 +120,13 @@ def child_environment(environ: Mapping[str, str] | None, added: Mapping[str, str
         if not name.upper().endswith(_SECRET_ENDINGS) and not name.startswith(_OWN_SETTINGS)
     }
     for name, value in added.items():
-        if not name or "=" in name or "\x00" in name + value:
-            raise ToolFailure(
-                "BAD_ARGUMENT", f"Not allowed: {name!r} is no name of a variable, or its value has a NUL."
-            )
+        if not name or "=" in name or not _can_be_passed(name + value):
+            raise ToolFailure("BAD_ARGUMENT", f"Not allowed: {name!r} is no variable, or its value has a NUL.")
     return kept | dict(added) | {MEDIA_VARIABLE: str(media)}
+
+
+def _can_be_passed(text: str) -> bool:
+    return not any(char == "\x00" or "\ud800" <= char <= "\udfff" for char in text)
 
 
 def _folder(given: str | None, workspace: Path) -> tuple[Path, str]:

@@ -11,7 +11,7 @@ import stat
 from contextlib import suppress
 
 from stores.guarded_read import open_folder_beneath
-from turngraph.tools.paths import Place, check_kind
+from turngraph.tools.paths import Place, check_kind, wrong_kind
 from turngraph.tools.result import ToolFailure
 
 MAX_FILE_BYTES = 5 * 1024 * 1024  # spec/tools.md section 3
@@ -46,11 +46,12 @@ def replace_file(place: Place, data: bytes) -> int | None:
         ToolFailure: NOT_REGULAR.
         OSError: as the disk says.
     """
-    before = check_kind(place)
+    check_kind(place)
     folder = open_folder_beneath(place.root, place.parts[:-1], create=True)
     name = place.parts[-1]
-    temporary = f".{name[:100]}.{secrets.token_hex(4)}.tmp"
+    temporary = f".{secrets.token_hex(8)}.tmp"
     try:
+        before = _writable_facts(folder, name, place)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(temporary, flags, 0o666, dir_fd=folder), "wb") as file:
             if before is not None:
@@ -67,6 +68,25 @@ def replace_file(place: Place, data: bytes) -> int | None:
     finally:
         os.close(folder)
     return None if before is None else before.st_size
+
+
+def _writable_facts(folder: int, name: str, place: Place) -> os.stat_result | None:
+    """Return the facts of a file that may be written, ``None`` when there is none.
+
+    A rename would replace a file that its owner protected, or a link that has just come; opening it for writing
+    tells.
+    """
+    try:
+        descriptor = os.open(name, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    try:
+        facts = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    if not stat.S_ISREG(facts.st_mode):
+        raise wrong_kind(place, facts.st_mode)
+    return facts
 
 
 def append_to_file(place: Place, data: bytes) -> None:

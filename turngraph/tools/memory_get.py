@@ -50,7 +50,7 @@ class MemoryGetTool:
         path = arguments.get("path")
         return path if isinstance(path, str) else None
 
-    async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:  # noqa: ARG002
+    async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         allowed = self._settings.memory_search.allowed_chat_types
         if self._chat_type not in allowed:
             refusal = disabled(self._chat_type, allowed)

@@ -72,10 +72,10 @@ class MemorySearchTool:
         self._scope = scope
         self._on_search = on_search
 
-    def file_argument(self, arguments: Mapping[str, Any]) -> str | None:  # noqa: ARG002 - reads no file of its own
+    def file_argument(self, arguments: Mapping[str, Any]) -> str | None:
         return None
 
-    async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:  # noqa: ARG002
+    async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         allowed = self._settings.memory_search.allowed_chat_types
         if self._chat_type not in allowed:
             return _answer(disabled(self._chat_type, allowed))

@@ -63,7 +63,7 @@ def place_in_workspace(given: str, workspace: Path, memory_refusal: str | None =
         ) from None
     if memory_refusal and (_names_memory(workspace, path) or may_hold_memory("/".join(parts))):
         raise ToolFailure("NOT_ALLOWED", f"Not allowed: {given}. {memory_refusal}")
-    return Place(workspace, parts, "/".join(parts) or ".", given)
+    return Place(workspace, parts, "/".join(parts).encode("utf-8", "replace").decode("utf-8") or ".", given)
 
 
 def find_in_workspace(
@@ -105,7 +105,7 @@ def open_regular(place: Place) -> BinaryIO:
     file = os.fdopen(descriptor, "rb")
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         file.close()
-        raise _wrong_kind(place, os.fstat(descriptor).st_mode)
+        raise wrong_kind(place, os.fstat(descriptor).st_mode)
     return file
 
 
@@ -116,7 +116,7 @@ def check_kind(place: Place) -> os.stat_result | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     if not stat.S_ISREG(facts.st_mode):
-        raise _wrong_kind(place, facts.st_mode)
+        raise wrong_kind(place, facts.st_mode)
     return facts
 
 
@@ -137,7 +137,8 @@ async def announce_change(context: ToolContext, place: Place) -> None:
         await context.file_changed(place.name)
 
 
-def _wrong_kind(place: Place, mode: int) -> ToolFailure:
+def wrong_kind(place: Place, mode: int) -> ToolFailure:
+    """Return the failure for something that is no regular file."""
     return ToolFailure(
         "NOT_REGULAR", f"Not allowed: {place.given} is a {file_kind(mode)}, not a file. Name a regular file."
     )
@@ -176,9 +177,16 @@ def _walk(folder: Path, parts: tuple[str, ...]) -> tuple[Path, str | None]:
 def _names(folder: Path) -> list[str]:
     try:
         with os.scandir(folder) as entries:
-            return sorted(entry.name for _, entry in zip(range(_LISTED_NAMES), entries, strict=False))
+            return sorted(
+                entry.name for _, entry in zip(range(_LISTED_NAMES), entries, strict=False) if _is_text(entry.name)
+            )
     except OSError:
         return []
+
+
+def _is_text(name: str) -> bool:
+    """Tell whether a file name is UTF-8; others cannot be written into a transcript."""
+    return not any("\ud800" <= char <= "\udfff" for char in name)
 
 
 def _advice(folder: Path, missing: str, workspace: Path) -> str:

@@ -182,6 +182,15 @@ def test_markers_prefixes_and_notes_are_no_part_of_the_question() -> None:
     assert query("an earlier summary", "Where is my bike?") == "Where is my bike?"
 
 
+def test_a_picture_alone_asks_nothing() -> None:
+    marker = f"[media attached: media/{'a' * 64}.png (image/png)]\n[User sent media without caption]"
+    assert ask(user(marker)).text == "There is no question in this message that I could look up."
+
+
+def test_half_a_character_in_the_history_is_no_fault() -> None:
+    assert ask(user("bike \ud83d?")).tool_calls[0].name == "memory_search"
+
+
 def test_an_earlier_answer_is_not_taken_for_that_of_a_new_question() -> None:
     old = [
         user("bike?"),

@@ -95,6 +95,7 @@ def test_missing_arguments_are_named() -> None:
         ({"minScore": "much"}, "minScore must be number, not 'much'"),
         ({"corpus": "wiki"}, "corpus must be one of memory, sessions"),
         ({"flag": 1}, "flag must be boolean, not 1"),
+        ({"flag": 10**30}, "flag must be boolean, not 1000"),
         ({"names": ["a", 1]}, "names[1] must be string, not 1"),
     ],
 )

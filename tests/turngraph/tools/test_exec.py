@@ -58,6 +58,11 @@ def test_a_failing_command_is_an_error_with_its_code(call: Call) -> None:
     assert text_of(call(EXEC, command="grep nothing /dev/null")) == "(no output)\n\nCommand exited with code 1"
 
 
+def test_what_cannot_be_passed_to_a_shell_is_refused(call: Call) -> None:
+    for command in ("echo a\x00b", "echo \ud83d"):
+        assert call(EXEC, command=command).details["code"] == "BAD_ARGUMENT"
+
+
 def test_a_signal_is_named(call: Call) -> None:
     result = call(EXEC, command="kill -9 $$")
     assert text_of(result) == "(no output)\n\nCommand ended by signal 9"

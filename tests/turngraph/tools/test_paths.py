@@ -134,6 +134,13 @@ def test_a_missing_file_gives_near_names_of_its_folder(workspace: Path) -> None:
     assert refused("nothing/like/it", workspace).text.startswith("File not found: nothing/like/it. ")
 
 
+def test_names_that_are_no_text_are_never_shown(workspace: Path) -> None:
+    Path(os.fsdecode(os.fsencode(workspace) + b"/note\xff.md")).write_text("x")
+    (workspace / "link.md").symlink_to(os.fsdecode(b"note\xff.md"))
+    refused("note.md", workspace).text.encode("utf-8")
+    assert find_in_workspace("link.md", workspace).name == "note?.md"
+
+
 def test_memory_paths_are_refused_with_the_reason_where_memory_is_private(workspace: Path) -> None:
     (workspace / "memory").mkdir()
     (workspace / "memory/a.md").write_text("private")

@@ -47,6 +47,20 @@ def test_content_is_written_byte_for_byte(content: str, workspace: Path, call: C
     assert (workspace / "a").read_bytes() == content.encode()
 
 
+def test_a_name_may_be_as_long_as_the_disk_allows(workspace: Path, call: Call) -> None:
+    name = "語" * 85
+    assert not call(WRITE, path=name, content="x").is_error
+    assert call(WRITE, path=name + "x", content="x").details["code"] == "IO"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
+def test_a_protected_file_stays(workspace: Path, call: Call) -> None:
+    (workspace / "SOUL.md").write_text("old")
+    (workspace / "SOUL.md").chmod(0o444)
+    assert call(WRITE, path="SOUL.md", content="new").details["code"] == "IO"
+    assert (workspace / "SOUL.md").read_text() == "old"
+
+
 def test_half_a_character_and_too_much_are_errors_that_leave_the_old_file(workspace: Path, call: Call) -> None:
     (workspace / "a").write_text("old")
     assert call(WRITE, path="a", content="x\ud83d").details["code"] == "BAD_ARGUMENT"
