@@ -127,7 +127,8 @@ class Resolution:
         started = _header_ms(context.sessions, entry)
         fresh = entry_freshness(entry, inbound, policy, now, context.settings.zone, started)
         anew = begins_anew(inbound, key)
-        ended = (str(self.asked.command) if self.asked.resets else fresh.reason) if usable and not anew else None
+        stale = fresh.reason if usable and not anew else None
+        ended = str(self.asked.command) if self.asked.resets else stale
         is_new = not usable or anew or ended is not None
         if is_new:
             changed = next_session(entry, context.ids.uuid(), ended, now)
@@ -219,8 +220,8 @@ def _override(model: str | None) -> dict[str, Any]:
 
 
 def _why(facts: SessionFacts, mode: str, configured: bool) -> str:
-    if facts.reset_reason:
-        old = (facts.previous or {}).get("sessionId")
+    old = (facts.previous or {}).get("sessionId")
+    if facts.reset_reason and old:
         return f"{facts.key}: session {old} ended ({facts.reset_reason}), {facts.session_id} begins"
     if facts.is_new:
         return f"{facts.key}: no session to continue, {facts.session_id} begins"

@@ -72,7 +72,7 @@ def next_session(entry: Entry | None, session_id: str, reason: str | None, now: 
     for source, names in _OVERRIDES.items():
         if kept.get(source) == "auto":
             kept = {name: value for name, value in kept.items() if name not in names}
-    fresh = {
+    fresh: dict[str, Any] = {
         "sessionId": session_id,
         "sessionStartedAt": to_ms(now),
         "systemSent": False,
@@ -80,7 +80,9 @@ def next_session(entry: Entry | None, session_id: str, reason: str | None, now: 
         "compactionCount": 0,
     }
     if reason is not None:
-        fresh |= {"resetReason": reason, "previousSessionId": old.get("sessionId")}
+        fresh["resetReason"] = reason
+        if old.get("sessionId"):
+            fresh["previousSessionId"] = old["sessionId"]
     return {**kept, **fresh}
 
 

@@ -128,6 +128,12 @@ def test_a_reset_has_happened_when_it_says_so(bench: Bench) -> None:
     assert bench.store.get(MAIN)["previousSessionId"] == old.session_id
 
 
+def test_new_as_the_very_first_message_greets_as_well(bench: Bench) -> None:
+    session = bench.send("/new")
+    assert (session.reset_reason, session.bare_reset, session.archived) == ("new", True, None)
+    assert "previousSessionId" not in session.entry
+
+
 def test_the_text_behind_a_reset_opens_the_new_session(bench: Bench) -> None:
     bench.send()
     session = bench.send("/new first line\nsecond line")
