@@ -35,20 +35,17 @@ class SessionSource:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """Places of an agent's memory; ``sessions`` is ``None`` while transcripts are no source."""
+    """Places of an agent's memory, and which of them are sources."""
 
     workspace: Path
     extra: tuple[ExtraPath, ...] = ()
     sessions: SessionSource | None = None
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        return ("memory", "sessions") if self.sessions else ("memory",)
+    sources: tuple[str, ...] = ("memory",)
 
     def look(self, sources: Collection[str], forgotten: Forgotten, problems: list[str]) -> list[Wanted]:
         """List everything that should be indexed; what cannot be listed is added to ``problems``."""
         wanted: list[Wanted] = []
-        if "memory" in sources:
+        if "memory" in sources and "memory" in self.sources:
             listing = list_memory_files(self.workspace, self.extra)
             problems += listing.problems
             wanted += [_note(file, forgotten) for file in listing.files.values()]
@@ -83,6 +80,14 @@ class Disk:
         for path, session in found.items():
             gone = forgotten.get(("sessions", path), frozenset())
             yield Wanted("sessions", session.file, session.scope, session.kind, session.origin, forgotten=gone)
+
+
+def effective_sources(sources: Collection[str], *, session_memory: bool) -> tuple[str, ...]:
+    """Return the sources that count: transcripts only with their switch, and memory where nothing is left.
+
+    Source: spec/memory.md 1.6.
+    """
+    return tuple(s for s in ("memory", "sessions") if s in sources and (s == "memory" or session_memory)) or ("memory",)
 
 
 def keys_by_session(store: Path) -> dict[str, str]:

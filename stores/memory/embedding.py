@@ -62,7 +62,7 @@ class GuardedEmbedder:
     def query(self, text: str) -> vector.Floats | None:
         """Return the vector of a query, ``None`` when it holds no direction. Raises ``ModelError``."""
         raw = self._call(lambda: self.inner.embed_query(text))
-        unit = vector.sanitized(raw)
+        unit = vector.sanitized(raw).astype(np.float32)
         return unit if unit.any() else None
 
     def documents(self, texts: Sequence[str]) -> list[Any]:

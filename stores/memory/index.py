@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from stores.memory import sync as syncing
 from stores.memory.database import Database, IndexBusy, IndexDamaged, shared_database
-from stores.memory.disk import Disk, Forgotten, SessionSource
+from stores.memory.disk import Disk, Forgotten, SessionSource, effective_sources
 from stores.memory.files import extra_paths
 from stores.memory.note_reading import NotePart, read_note
 from stores.memory.reading import Sizes, Wanted
@@ -616,8 +616,9 @@ class _VectorState:
 def _disk(home: Home, agent_id: str, settings: AgentSettings) -> Disk:
     search = settings.memory_search
     workspace = Path(home.workspace(agent_id, settings))
+    sources = effective_sources(search.sources, session_memory=search.experimental.session_memory)
     sessions = None
-    if "sessions" in search.sources and search.experimental.session_memory:
+    if "sessions" in sources:
         grown = search.sync.sessions
         sessions = SessionSource(
             home.sessions_dir(agent_id),
@@ -627,4 +628,4 @@ def _disk(home: Home, agent_id: str, settings: AgentSettings) -> Disk:
             grown.delta_bytes,
             grown.delta_messages,
         )
-    return Disk(workspace, extra_paths(workspace, search.extra_paths), sessions)
+    return Disk(workspace, extra_paths(workspace, search.extra_paths), sessions, sources)

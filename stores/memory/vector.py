@@ -40,13 +40,12 @@ class Vectors:
     matrix: Floats
 
 
-def sanitized(vector: Any) -> Floats:
+def sanitized(vector: Any) -> NDArray[np.float64]:
     """Return a vector of length 1 with what is not finite taken as 0; a zero vector stays zero."""
     clean = np.asarray(vector, dtype=np.float64)
     clean = np.where(np.isfinite(clean), clean, 0.0)
     norm = float(np.linalg.norm(clean))
-    unit: Floats = (clean / norm if norm >= MIN_NORM else clean).astype(np.float32)
-    return unit
+    return clean / norm if norm >= MIN_NORM else clean
 
 
 def usable(raw: Any, dimensions: int | None) -> Floats | None:
