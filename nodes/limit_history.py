@@ -119,18 +119,17 @@ def _scoped_limit(scopes: Sequence[Mapping[str, Any]], kind: str, peer: str) -> 
 def limit_and_settle(
     messages: Sequence[Message], max_user_turns: float | None, policy: TranscriptPolicy, now_ms: float
 ) -> Step:
-    """Limit the history, pair calls and results again, and apply the provider's turn rules."""
+    """Limit a repaired history, pair calls and results again if that cut it, and apply the provider's turn rules."""
 
-    def limit(current: tuple[Message, ...]) -> Step:
-        limited = limit_turns(current, max_user_turns)
-        return Step(limited.messages, (limited.decision,) if limited.decision else ())
-
-    return chain(
-        messages,
-        limit,
+    limited = limit_turns(messages, max_user_turns)
+    if limited.decision is None:
+        return apply_turn_rules(messages, policy, now_ms)
+    settled = chain(
+        limited.messages,
         lambda current: pair_results(current, now_ms).step(len(current)),
         lambda current: apply_turn_rules(current, policy, now_ms),
     )
+    return Step(settled.messages, (limited.decision, *settled.decisions))
 
 
 async def limit_history(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, Any]:

@@ -177,7 +177,8 @@ def prune_results(messages: Sequence[Message], window_tokens: int, rules: PruneR
     window = window_tokens * CHARS_PER_TOKEN
     if window <= 0 or first >= end:
         return unchanged
-    before = sum(map(prune_chars, messages))
+    sizes = [prune_chars(message) for message in messages]
+    before = sum(sizes)
     if before / window < rules.soft_trim_ratio:
         return unchanged
     old = [index for index in range(first, end) if _is_prunable(messages[index], rules)]
@@ -187,12 +188,11 @@ def prune_results(messages: Sequence[Message], window_tokens: int, rules: PruneR
     for index in old:
         shorter = _trimmed(messages[index], rules)
         if shorter is not messages[index]:
-            left += prune_chars(shorter) - prune_chars(messages[index])
-            out[index] = shorter
+            left += (size := prune_chars(shorter)) - sizes[index]
+            out[index], sizes[index] = shorter, size
             trimmed.add(index)
     after_trim = left
-    cleared = _clear(out, old, left, window, rules)
-    left -= sum(prune_chars(out[index]) - prune_chars(new) for index, new in cleared.items())
+    cleared, left = _clear(out, old, sizes, left, window, rules)
     for index, new in cleared.items():
         out[index] = new
     changed = sorted(trimmed | cleared.keys())
@@ -250,24 +250,27 @@ def _trimmed(message: Message, rules: PruneRules) -> Message:
 
 
 def _clear(
-    messages: Sequence[Message], old: Sequence[int], total_chars: int, window: int, rules: PruneRules
-) -> dict[int, Message]:
+    messages: Sequence[Message],
+    old: Sequence[int],
+    sizes: Sequence[int],
+    total_chars: int,
+    window: int,
+    rules: PruneRules,
+) -> tuple[dict[int, Message], int]:
     cleared: dict[int, Message] = {}
-    if not rules.clears or total_chars / window < rules.hard_clear_ratio:
-        return cleared
-    if sum(prune_chars(messages[index]) for index in old) < rules.min_prunable_tool_chars:
-        return cleared
     left = total_chars
+    if not rules.clears or sum(sizes[index] for index in old) < rules.min_prunable_tool_chars:
+        return cleared, left
+    placeholder = [text_block(rules.placeholder)]
+    placeholder_chars = weighted_chars(rules.placeholder)
     for index in old:
         if left / window < rules.hard_clear_ratio:
             break
-        new = messages[index].evolve(content=[text_block(rules.placeholder)])
-        saved = prune_chars(messages[index]) - prune_chars(new)
-        if saved <= 0:
-            continue
-        left -= saved
-        cleared[index] = new
-    return cleared
+        saved = sizes[index] - placeholder_chars
+        if saved > 0:
+            left -= saved
+            cleared[index] = messages[index].evolve(content=placeholder)
+    return cleared, left
 
 
 def _at(messages: Sequence[Message], indices: Iterable[int]) -> list[Message]:

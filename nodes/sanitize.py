@@ -20,6 +20,7 @@ from nodes.history.content import (
     SILENT_ANSWERS,
     STRIP_DETAILS,
     assistant_blanks,
+    is_plain,
     lift_result_blocks,
 )
 from nodes.history.images import MAX_DIMENSION_PX, prune_processed, sound_images
@@ -31,12 +32,13 @@ from nodes.history.thinking import (
     drop_reasoning,
     drop_thinking,
     foreign_signatures,
+    has_thinking,
     strip_unsigned,
     unpair_calls,
 )
 from nodes.history.to_model import to_model
 from nodes.history.tool_ids import RESULT_IDS, rename_ids
-from nodes.history.tool_inputs import CANONICAL_CALLS, clean_tool_calls, resolve_call_names
+from nodes.history.tool_inputs import clean_tool_calls, resolve_call_names
 from nodes.history.turn_rules import apply_turn_rules
 from nodes.history.usage import ENSURE_USAGE, strip_stale_usage
 from nodes.state import TurnContext, TurnState
@@ -48,7 +50,10 @@ if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
 
-_CONTENT_RULES = (CANONICAL_CONTENT, KNOWN_BLOCKS, BLANK_USERS, BLANK_TEXT, ANNOTATE_INTER_SESSION, SILENT_ANSWERS)
+_CONTENT_RULES = (
+    *(CANONICAL_CONTENT, RESULT_IDS, KNOWN_BLOCKS, BLANK_USERS, BLANK_TEXT),
+    *(ANNOTATE_INTER_SESSION, SILENT_ANSWERS),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +85,9 @@ def repair_history(
     return chain(
         messages,
         lift_result_blocks,
-        lambda m: rewrite(m, (*_CONTENT_RULES, sound_images(max_image_px), *_answer_rules(policy))),
+        lambda m: rewrite(m, (*_CONTENT_RULES, sound_images(max_image_px), *_answer_rules(policy)), is_plain),
         lambda m: _drop_thoughts(m, policy),
-        lambda m: clean_tool_calls(m, allowed_tools).step,
-        lambda m: rewrite(m, (CANONICAL_CALLS, RESULT_IDS)),
+        lambda m: clean_tool_calls(m, allowed_tools, canonical=True).step,
         lambda m: pair_results(m, now_ms).step(len(m)),
         lambda m: rename_ids(m, policy.id_mode, keep_kimi=policy.keep_kimi_ids),
         strip_stale_usage,
@@ -97,11 +101,13 @@ def _answer_rules(policy: TranscriptPolicy) -> tuple[Rule, ...]:
         return ()
     if policy.preserve_signatures:
         return (assistant_blanks(keep_beside_thinking=not policy.drop_thinking),)
-    signatures = foreign_signatures(base64_only=policy.clean_thought_signatures)
+    signatures = foreign_signatures(base64_only=policy.clean_thought_signatures, failed_too=True)
     return signatures, assistant_blanks(keep_beside_thinking=False)
 
 
 def _drop_thoughts(messages: tuple[Message, ...], policy: TranscriptPolicy) -> Step:
+    if not has_thinking(messages):
+        return Step(messages)
     passes: list[Pass] = []
     if policy.preserve_signatures:
         passes.append(strip_unsigned)

@@ -167,8 +167,10 @@ class Message:
 
     def evolve(self, *, drop: Iterable[str] = (), **changes: Any) -> Message:
         """Return a copy with ``changes`` to the raw mapping (``drop`` removes keys), marked as derived."""
-        gone = frozenset(drop)
-        raw = {key: value for key, value in self.raw.items() if key not in gone} | changes
+        raw = dict(self.raw)
+        for key in drop:
+            raw.pop(key, None)
+        raw.update(changes)
         return Message(raw, self.origin, derived=True)
 
 

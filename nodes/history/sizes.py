@@ -57,7 +57,7 @@ def _content_chars(content: Any, weight: int, *, others: bool = True) -> int:
         kind = block.get("type")
         text = block.get("text")
         if kind == "text" and isinstance(text, str):
-            size += weighted_chars(text, weight)
+            size += len(text) * weight if text.isascii() else weighted_chars(text, weight)
         elif kind == "image":
             size += IMAGE_CHARS * weight
         elif others or kind == "text":

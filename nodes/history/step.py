@@ -49,8 +49,13 @@ class Rule:
         return rewrite(messages, (self,))
 
 
-def rewrite(messages: Sequence[Message], rules: Sequence[Rule]) -> Step:
-    """Apply ``rules`` in their order to every message, in one walk; one decision for each rule that did anything."""
+def rewrite(
+    messages: Sequence[Message], rules: Sequence[Rule], is_plain: Callable[[Message], bool] = lambda _message: False
+) -> Step:
+    """Apply ``rules`` in their order to every message, in one walk; one decision for each rule that did anything.
+
+    ``is_plain`` tells of a message that no rule would change, so that none is asked.
+    """
     by_role: dict[object, list[tuple[int, Callable[[Message], Message | None]]]] = {}
     for number, rule in enumerate(rules):
         for role in rule.roles:
@@ -59,6 +64,9 @@ def rewrite(messages: Sequence[Message], rules: Sequence[Rule]) -> Step:
     dropped: dict[int, int] = {}
     out: list[Message] = []
     for message in messages:
+        if is_plain(message):
+            out.append(message)
+            continue
         current: Message | None = message
         for number, apply in by_role.get(message.raw.get("role"), ()):
             changed = apply(current)  # type: ignore[arg-type]  # the loop ends when a rule drops the message

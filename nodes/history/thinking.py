@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from nodes.history.pairing import FAILED
 from nodes.history.step import Rule, Step, as_tuple, decide
 from turngraph.messages import THINKING_TYPES, TOOL_CALL_TYPES, Block, Message, text_block
 
@@ -63,12 +64,12 @@ def _is_foreign(value: Any, base64_only: bool) -> bool:
     return isinstance(value, str) and value.startswith("msg_")
 
 
-def foreign_signatures(*, base64_only: bool) -> Rule:
-    """Make the rule that runs :func:`strip_signatures` over answers that did not fail."""
+def foreign_signatures(*, base64_only: bool, failed_too: bool = False) -> Rule:
+    """Make the rule that runs :func:`strip_signatures` over answers; over failed ones only with ``failed_too``."""
 
     def apply(message: Message) -> Message:
         content = message.raw.get("content")
-        if not isinstance(content, list) or message.raw.get("stopReason") == "error":
+        if not isinstance(content, list) or (message.raw.get("stopReason") == "error" and not failed_too):
             return message
         stripped = strip_signatures(content, base64_only=base64_only)
         if all(new is old for new, old in zip(stripped, content, strict=True)):
@@ -80,6 +81,11 @@ def foreign_signatures(*, base64_only: bool) -> Rule:
 
 def _latest_assistant(messages: Sequence[Message]) -> Message | None:
     return next((m for m in reversed(messages) if m.raw.get("role") == "assistant"), None)
+
+
+def has_thinking(messages: Sequence[Message]) -> bool:
+    """Whether any answer holds thinking."""
+    return any(map(_thinks, messages))
 
 
 def drop_thinking(messages: Sequence[Message]) -> Step:
@@ -97,7 +103,7 @@ def drop_thinking(messages: Sequence[Message]) -> Step:
 def drop_reasoning(messages: Sequence[Message]) -> Step:
     """Drop thinking from every answer outside the tool round that is running (after the newest user message)."""
     start = max((i for i, m in enumerate(messages) if m.raw.get("role") == "user"), default=-1)
-    running = {id(m) for m in messages[start + 1 :] if m.tool_calls}
+    running = {id(m) for m in messages[start + 1 :] if m.tool_calls and m.raw.get("stopReason") not in FAILED}
     rule = Rule(
         lambda message: message if id(message) in running else _without_thinking(message),
         _ASSISTANT,
@@ -119,14 +125,16 @@ def strip_unsigned(messages: Sequence[Message], *, latest_too: bool = False) -> 
     return rule(messages)
 
 
+def _thinks(message: Message) -> bool:
+    content = message.raw.get("content")
+    if message.raw.get("role") != "assistant" or not isinstance(content, list):
+        return False
+    return any(isinstance(block, dict) and block.get("type") in THINKING_TYPES for block in content)
+
+
 def _without_thinking(message: Message, *, unsigned_only: bool = False) -> Message:
     content = message.raw.get("content")
     if not isinstance(content, list):
-        return message
-    for block in content:
-        if isinstance(block, dict) and block.get("type") in THINKING_TYPES:
-            break
-    else:
         return message
     kept = [
         block

@@ -21,6 +21,7 @@ MAX_STRICT_CHARS = 40
 MAX_OPENAI_CHARS = 64
 STRICT9_CHARS = 9
 RESULT_ID_KEYS = ("toolCallId", "toolUseId", "tool_call_id", "tool_use_id", "callId", "call_id")
+_ALIAS_KEYS = RESULT_ID_KEYS[1:]
 _NOT_ALPHANUMERIC = re.compile(r"[^A-Za-z0-9]")
 _STRICT = re.compile(rf"[A-Za-z0-9]{{1,{MAX_STRICT_CHARS}}}")
 _STRICT9 = re.compile(rf"[A-Za-z0-9]{{{STRICT9_CHARS}}}")
@@ -148,6 +149,8 @@ def rename_ids(
             or (keep_anthropic and mode != "strict9" and _ANTHROPIC.fullmatch(call_id) is not None)
         )
 
+    if _all_fit(messages, keeps):
+        return Step(as_tuple(messages))
     allocator = _Allocator(candidates, keeps)
     out: list[Message] = []
     touched: list[Message] = []
@@ -165,6 +168,31 @@ def rename_ids(
         return Step(as_tuple(messages))
     why = f"tool-call ids of {len(touched)} messages rewritten ({mode or 'openai'} form)"
     return Step(tuple(out), (decide("repaired", why, touched, len(messages), len(out)),))
+
+
+def _all_fit(messages: Sequence[Message], keeps: Callable[[str], bool]) -> bool:
+    """Whether every id is used by one call and the results behind it, and has the wanted form: the usual case."""
+    taken: set[str] = set()
+    open_calls: set[str] = set()
+    for message in messages:
+        role = message.raw.get("role")
+        if role == "assistant":
+            content = message.raw.get("content")
+            open_calls = set()
+            for block in content if isinstance(content, list) else ():
+                if not isinstance(block, dict) or block.get("type") not in TOOL_CALL_TYPES:
+                    continue
+                call_id = block.get("id")
+                if not isinstance(call_id, str) or call_id in taken or not keeps(call_id):
+                    return False
+                taken.add(call_id)
+                open_calls.add(call_id)
+        elif role == "toolResult":
+            raw = message.raw
+            if raw.get("toolCallId") not in open_calls or any(key in raw for key in _ALIAS_KEYS):
+                return False
+            open_calls.discard(raw["toolCallId"])
+    return True
 
 
 def _rename_calls(message: Message, allocator: _Allocator) -> Message:

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from nodes.history.step import Rule, Step, as_tuple, decide
+from nodes.history.step import Step, as_tuple, decide
 from turngraph.messages import TOOL_CALL_TYPES, Block, Message
 from turngraph.text import js_trim
 
@@ -42,17 +42,25 @@ class CleanedCalls:
         return Step(self.messages, (decide("repaired", why, self.touched, before, len(self.messages)),))
 
 
-def clean_tool_calls(messages: Sequence[Message], allowed: Collection[str] | None = None) -> CleanedCalls:
+def clean_tool_calls(
+    messages: Sequence[Message], allowed: Collection[str] | None = None, *, canonical: bool = False
+) -> CleanedCalls:
     """Drop tool calls that no provider takes: without id, input or proper name, or of a tool that is not allowed.
 
     Args:
         messages: the working set, oldest first.
         allowed: tool names, case does not count; ``None`` or empty allows all. A call that has a real result stays
             whatever its name, so that history remains truthful.
+        canonical: give the calls that stay the one form that is sent: ``toolCall`` with an object of arguments.
     """
     names = frozenset(name.lower() for name in allowed or ())
     answered = _answered_ids(messages) if names else frozenset()
-    return _judge_calls(messages, lambda block: _usable(block, names, answered))
+
+    def judge(block: Block) -> Block | None:
+        usable = _usable(block, names, answered)
+        return usable if usable is None or not canonical else canonical_call(usable)
+
+    return _judge_calls(messages, judge)
 
 
 def _judge_calls(messages: Sequence[Message], judge: Callable[[Block], Block | None]) -> CleanedCalls:
@@ -249,19 +257,8 @@ def salvage_arguments(text: str) -> SalvagedArguments | None:
     return None
 
 
-def _canonical_message(message: Message) -> Message:
-    content = message.raw.get("content")
-    if not isinstance(content, list):
-        return message
-    for block in content:
-        if _canonical(block) is not block:
-            return message.evolve(content=[_canonical(block) for block in content])
-    return message
-
-
-def _canonical(block: Any) -> Any:
-    if not isinstance(block, dict) or block.get("type") not in TOOL_CALL_TYPES:
-        return block
+def canonical_call(block: Block) -> Block:
+    """Return a tool-call block in the one form that is sent: ``toolCall`` with an object of arguments."""
     if block.get("type") == "toolCall" and isinstance(block.get("arguments"), dict):
         return block
     value = block.get("arguments", block.get("input"))
@@ -273,7 +270,3 @@ def _canonical(block: Any) -> Any:
             value = salvaged.arguments if salvaged else {}
     kept = {key: item for key, item in block.items() if key not in ("input", "arguments", "type")}
     return {"type": "toolCall", **kept, "arguments": value if isinstance(value, dict) else {}}
-
-
-# Every call gets the one form that is sent: ``toolCall`` with an object of arguments.
-CANONICAL_CALLS = Rule(_canonical_message, frozenset({"assistant"}), "answers with tool calls in another form")

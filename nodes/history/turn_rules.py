@@ -12,7 +12,7 @@ from nodes.history.content import RESULT_BLOCK_TYPES, unsaid_answers
 from nodes.history.pairing import FAILED
 from nodes.history.provider_policy import TranscriptPolicy
 from nodes.history.step import Pass, Step, as_tuple, chain, decide
-from nodes.history.thinking import LONE_REASONING, strip_unsigned
+from nodes.history.thinking import LONE_REASONING, has_thinking, strip_unsigned
 from nodes.history.usage import zero_usage
 from turngraph.decisions import Origin
 from turngraph.messages import THINKING_TYPES, TOOL_CALL_TYPES, Message, text_block
@@ -28,9 +28,10 @@ def apply_turn_rules(messages: Sequence[Message], policy: TranscriptPolicy, now_
     """Bring a paired history into the turn order that the provider accepts."""
     signed, refuses_blank = policy.preserve_signatures, policy.full_clean_up or policy.alternates
     passes: list[Pass] = []
-    if signed:
+    if signed and has_thinking(messages):
         passes.append(lambda m: strip_unsigned(m, latest_too=True))
-    passes.append(drop_dangling)
+    if any(message.raw.get("stopReason") in FAILED for message in messages):
+        passes.append(drop_dangling)  # pairing has seen to the calls of all other turns
     if policy.responses:
         passes.append(LONE_REASONING)
     passes.append(unsaid_answers(blank_text_refused=refuses_blank, keep_thinking=signed))
@@ -69,6 +70,8 @@ def merge_users(messages: Sequence[Message]) -> Step:
 
 
 def _merge(messages: Sequence[Message], role: str, join: Any) -> Step:
+    if not _has_neighbours(messages, role):
+        return Step(as_tuple(messages))
     out: list[Message] = []
     touched: list[Message] = []
     run: list[Message] = []
@@ -85,10 +88,18 @@ def _merge(messages: Sequence[Message], role: str, join: Any) -> Step:
         run = []
         if message is not None:
             out.append(message)
-    if not touched:
-        return Step(as_tuple(messages))
     why = f"{merged} {role} messages joined to the one before: the provider wants alternating turns"
     return Step(tuple(out), (decide("repaired", why, touched, len(messages), len(out)),))
+
+
+def _has_neighbours(messages: Sequence[Message], role: str) -> bool:
+    previous = None
+    for message in messages:
+        current = message.raw.get("role")
+        if current == role == previous:
+            return True
+        previous = current
+    return False
 
 
 def _blocks(message: Message) -> list[Any]:

@@ -15,7 +15,7 @@ from nodes.prune import PruneRules, prune_results, replay_projections
 from nodes.sanitize import prepare_request, sanitize_history
 from tests.nodes.histories import model_histories, session_histories, texts
 from turngraph.messages import Message
-from turngraph.text import weighted_chars
+from turngraph.text import js_trim, weighted_chars
 from turngraph.tokens import EstimateCounter
 from turngraph.truncation import result_chars, truncate_result, truncate_text
 
@@ -37,7 +37,7 @@ ROUTES = [
 every_route = pytest.mark.parametrize(
     ("provider", "policy"), ROUTES, ids=lambda value: value if isinstance(value, str) else ""
 )
-thorough = settings(max_examples=150, deadline=None)
+thorough = settings(max_examples=60, deadline=None)
 
 
 @every_route
@@ -92,7 +92,7 @@ def _words(message: Message) -> list[str]:
     found = [
         block if isinstance(block, str) else block.get("text") for block in blocks if isinstance(block, (str, dict))
     ]
-    return [text for text in found if isinstance(text, str) and text.strip(" \n\u2028\ufeff")]
+    return [text for text in found if isinstance(text, str) and js_trim(text)]
 
 
 @given(history=session_histories)
