@@ -193,6 +193,19 @@ def test_heartbeats_all_night_do_not_keep_yesterdays_session(tmp_path: Path) -> 
     assert bench.store.get(MAIN)["resetReason"] == "daily"
 
 
+def test_two_messages_at_once_end_a_stale_session_once(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ("session.reset.mode=daily",))
+    bench.at(16, 22).send()
+    bench.at(17, 9)
+
+    async def both() -> set[str]:
+        sessions = await asyncio.gather(*(bench.turn(f"m{n}") for n in range(4)))
+        return {session.session_id for session in sessions}
+
+    assert len(asyncio.run(both())) == 1
+    assert len(list(bench.store.folder.glob("*.reset.*"))) == 1
+
+
 def test_heartbeats_do_not_make_up_for_a_pause(tmp_path: Path) -> None:
     bench = Bench(tmp_path, ("session.reset.mode=idle", "session.reset.idleMinutes=60"))
     first = bench.at(16, 10).send()
