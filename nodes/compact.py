@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nodes.compaction.outcome import NODE, Outcome, Trigger
-from nodes.compaction.run import run_compaction
+from nodes.compaction.run import FORCED, run_compaction
 from nodes.events import emit
 from nodes.overflow import has_oversized_results, next_recovery
 from nodes.state import Attempts, Reply, TurnContext, TurnState
@@ -52,9 +52,11 @@ async def compact(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, 
 def _update(
     state: TurnState, outcome: Outcome, attempts: Attempts, trigger: Trigger, context: TurnContext
 ) -> dict[str, Any]:
+    # A threshold compaction that found nothing to fold leaves the way open for one that an overflow forces.
+    final = outcome.failed or trigger in FORCED
     tried = attempts.bump(
         compactions=attempts.compactions + outcome.compacted,
-        failed=outcome.reason,
+        failed=outcome.reason if final else attempts.failed,
     )
     update: dict[str, Any] = {"attempts": tried, "decisions": outcome.decisions}
     if outcome.compacted:

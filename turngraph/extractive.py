@@ -25,7 +25,7 @@ from turngraph.summary_sections import (
     build_sections,
     has_required_sections,
 )
-from turngraph.text import head
+from turngraph.text import head, weighted_chars
 
 Language = Literal["en", "zh", "ja", "ko"]
 
@@ -33,6 +33,8 @@ MAX_LINE_CHARS = 280
 MAX_LINES = 10  # of each section
 MAX_IDENTIFIERS = 24
 MAX_REQUEST_CHARS = 600
+MAX_FACTS = 60
+MIN_FACT_CHARS = 24  # weighted; shorter statements are phrases
 
 _LABELS: dict[Language, dict[str, str]] = {
     "en": {"request": "Last request", "answer": "Last answer", "open": "Open question", "progress": "Progress"},
@@ -43,25 +45,34 @@ _LABELS: dict[Language, dict[str, str]] = {
 
 
 def _cues(words: str, *other_scripts: str) -> re.Pattern[str]:
-    return re.compile(rf"\b(?:{words})\b|" + "|".join(other_scripts), re.IGNORECASE | re.ASCII)
+    return re.compile("|".join((rf"\b(?:{words})\b", *other_scripts)), re.IGNORECASE | re.ASCII)
 
 
 _DECISION = _cues(
-    r"decid(?:e|ed|ing)|decision|agreed?|we(?:'ll| will)|let's|chos(?:e|en)|choose|settled on|instead of|switch to",
+    r"decid(?:e|ed|ing)|decision|agreed (?:to|on|that)|we will|chos(?:e|en)|settled on|instead of|switch to|go with",
     "决定|确定|选择|选用|采用|改用|就用|同意|决议|決め|決定|採用|にする|결정|선택|하기로",
 )
+_PROPOSAL = _cues(r"let's|we'll")  # said by a user it decides, said by an assistant it narrates
 _TODO = _cues(
-    r"todo|to do|next steps?|remaining|still (?:need|have) to|need(?:s)? to|pending|later|unfinished|follow[- ]up",
+    r"todo|to do|next steps?|remaining|(?:still )?(?:need|have) to|unfinished|not yet|follow[- ]up",
     r"- \[ \]|待办|接下来|下一步|还需要|还要|剩下|未完成|稍后|まだ|残り|次に|今後|남은|다음|아직",
 )
 _CONSTRAINT = _cues(
-    r"must(?: not)?|never|always|do not|don't|only|required?|forbidden|no more than|at (?:most|least)|prefer(?:s|red)?",
-    "必须|不要|不得|不能|禁止|只能|务必|一律|偏好|喜欢|必ず|禁止|しないで|だけ|반드시|금지|하지 마",
+    r"must(?: not)?(?! have)|required|forbidden|no more than|at (?:most|least)|prefer(?:s|red)?",
+    r"(?:^|[,;:] |\bplease |\band |\bbut )(?:always|never|do not|don't)(?! (?:know|think|understand|see|mind|care))\b",
+    "必须|不要|不得|不能|禁止|只能|务必|一律|偏好|必ず|禁止|しないで|だけ|반드시|금지|하지 마",
 )
 _LASTING = _cues(
-    r"remember|note that|my (?:name|birthday|email|address|team|job)|i (?:am|live|work|prefer|like|use|need)|deadline",
-    "记住|记得|我叫|我是|我住|我在|生日|截止|喜欢|偏好|覚えて|私は|私の|기억|제 이름|저는",
+    r"remember|note that|my (?:name|birthday|email|address|team|job)|deadline",
+    "记住|记得|我叫|生日|截止|喜欢|覚えて|기억|제 이름",
 )
+_SELF = _cues(r"i|i'm|i've|my|we|we've|our", "我|私|僕|俺|저|제|우리")
+_WHEN = _cues(
+    r"\d+(?::\d\d|st|nd|rd|th|%)?|today|yesterday|tomorrow|last|next|since|ago|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+    r"|january|february|march|april|june|july|august|september|october|november|december",
+    "今天|昨天|明天|上周|下周|去年|今年|明年|月|号|昨日|明日|先週|来週|어제|내일|지난|다음",
+)
+_NAME = re.compile(r"(?<=\s)[A-Z][A-Za-z-]{2,}|[\w./-]*[a-z\d][A-Z_./]\w+", re.ASCII)
 _PROGRESS = re.compile(
     r"\d+\s*/\s*\d+|\d+ (?:of|out of) \d+|\d+\s*[个件條条].{0,6}(?:完成|做完|剩)|已完成\s*\d+", re.IGNORECASE
 )
@@ -119,7 +130,7 @@ def extractive_summary(messages: Sequence[Message], previous_summary: str | None
                 todos.add(sentence)
             elif message.role == "user" and _CONSTRAINT.search(sentence):
                 constraints.add(sentence)
-            elif _DECISION.search(sentence):
+            elif _decides(message, sentence):
                 decisions.add(sentence)
     return build_sections(
         decisions=decisions.text(),
@@ -133,18 +144,24 @@ def extractive_summary(messages: Sequence[Message], previous_summary: str | None
 def extractive_facts(messages: Sequence[Message]) -> str:
     """Return the lasting facts of ``messages`` as Markdown list items; empty when there are none.
 
-    Taken are sentences of the user that state something about themselves, a rule or a decision, and decisions of the
-    assistant; questions are no facts.
+    A statement is taken when it decides, rules or asks to be remembered, or when somebody says something about
+    themselves with a time, a number or a name in it. Questions and short phrases are no facts.
     """
-    facts = _Lines(MAX_LINES * 3)
+    facts = _Lines(MAX_FACTS)
     for message in messages:
         for sentence in _sentences(message):
-            if sentence.endswith(_QUESTION_ENDS):
-                continue
-            users = message.role == "user" and (_LASTING.search(sentence) or _CONSTRAINT.search(sentence))
-            if users or _DECISION.search(sentence):
+            if not sentence.endswith(_QUESTION_ENDS) and _is_fact(message, sentence):
                 facts.add(sentence)
     return facts.text()
+
+
+def _is_fact(message: Message, sentence: str) -> bool:
+    if _decides(message, sentence):
+        return True
+    if message.role == "user" and (_LASTING.search(sentence) or _CONSTRAINT.search(sentence)):
+        return True
+    told = _SELF.search(sentence) is not None and weighted_chars(sentence) >= MIN_FACT_CHARS
+    return told and (_WHEN.search(sentence) is not None or len(_NAME.findall(sentence)) > 0)
 
 
 def _asks(messages: Sequence[Message], labels: dict[str, str], earlier: dict[str, None]) -> str:
@@ -192,6 +209,11 @@ def _previous_items(summary: str | None) -> dict[str, dict[str, None]]:
     return items
 
 
+def _decides(message: Message, sentence: str) -> bool:
+    proposed = message.role == "user" and _PROPOSAL.search(sentence)
+    return bool(proposed or _DECISION.search(sentence)) and not sentence.endswith(_QUESTION_ENDS)
+
+
 def _spoken(message: Message) -> str:
     text = message.text.strip()
     return "" if text in _NOISE else text
@@ -200,7 +222,8 @@ def _spoken(message: Message) -> str:
 def _sentences(message: Message) -> list[str]:
     if message.role not in ("user", "assistant"):
         return []
-    return [text for match in _SENTENCE.finditer(_spoken(message)) if (text := match.group().strip())]
+    found = (match.group().strip() for match in _SENTENCE.finditer(_spoken(message)))
+    return [text for text in found if text and not text.endswith((":", "："))]  # those announce, they do not say
 
 
 def _one_line(text: str, limit: int) -> str:

@@ -19,7 +19,7 @@ _IDENTIFIER = re.compile(
             r"(?P<url>https?://[!-~]+)",  # ASCII only: a Chinese sentence may go on right behind it
             rf"(?P<uuid>{_EDGE}[0-9a-fA-F]{{8}}(?:-[0-9a-fA-F]{{4}}){{3}}-[0-9a-fA-F]{{12}}(?![A-Za-z0-9_]))",
             r"(?P<windows>[A-Za-z]:\\[\w\\.\-]+)",
-            r"(?P<unix>(?<![\w.:/])/[\w.\-]+(?:/[\w.\-]+)+)",
+            r"(?P<unix>(?<![\w.:/~])~?/[\w.\-]+(?:/[\w.\-]+)+)",
             r"(?P<relative>(?<![\w./])(?:[A-Za-z0-9_.\-]+/)+[A-Za-z0-9_\-]+\.[A-Za-z0-9]{1,8}(?![\w/]))",
             r"(?P<host>(?<![\w.])[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+:\d{2,5})",
             r"(?P<decimal>(?<![\w.])\d+\.\d+(?![\w]))",

@@ -325,6 +325,15 @@ def test_a_forced_compaction_halves_the_tail_until_something_can_be_folded(tmp_p
     assert asyncio.run(run_compaction(home.context, home.session, trigger="overflow")).compacted
 
 
+def test_nothing_to_fold_is_no_failure_unless_it_was_forced(tmp_path: Path) -> None:
+    home = make_home(tmp_path, model=scripted(window=16_000))
+    home.say(user("hi"))
+    assert run(home)["attempts"].failed is None
+    forced = run(home, attempts=Attempts(overflows=1, compaction_trigger="overflow"))
+    assert forced["attempts"].failed == "Nothing to compact (session too small)"
+    assert forced["route"] == "answered"
+
+
 def test_hooks_run_before_and_after_with_their_facts(tmp_path: Path) -> None:
     seen: list[tuple[Any, ...]] = []
     home = make_home(tmp_path, model=scripted(then=GOOD, window=16_000), settings=SMALL)
