@@ -69,11 +69,11 @@ def build_context(agent: Agent, inbound: Inbound) -> TurnContext:
     )
 
 
-def _memory_tools(agent: Agent, key: str) -> Callable[[str | None], Sequence[Tool]]:
-    def make(refusal: str | None) -> Sequence[Tool]:
+def _memory_tools(agent: Agent, key: str) -> Callable[[], Sequence[Tool]]:
+    def make() -> Sequence[Tool]:
         from turngraph.tools.memory_tools import memory_tools
 
-        return memory_tools(agent.memory, agent.settings, session_key=key, refusal=refusal)
+        return memory_tools(agent.memory, agent.settings, session_key=key)
 
     return make
 

@@ -138,7 +138,7 @@ async def test_a_group_cannot_read_private_memory(tmp_path: Path) -> None:
     (workspace / "MEMORY.md").write_text("Birthday: 1 March")
     await made.turn("when?", [calls(call("t1", "read", path="MEMORY.md")), "I cannot say"], key=GROUP)
     assert "1 March" not in json.dumps(disk_lines(made, GROUP))
-    assert "Memory is private" in dict(made.spoken(GROUP))["toolResult"]
+    assert "memory is not available in group chats" in dict(made.spoken(GROUP))["toolResult"]
 
 
 @dataclass

@@ -54,7 +54,8 @@ class Offer:
     Attributes:
         names: tools that are offered, in their order.
         unavailable: the others, each with the reason that a model which calls it is told.
-        memory_refusal: why memory tools answer ``disabled`` and memory files are refused; ``None`` when they are not.
+        memory_refusal: why files of memory are refused, in the words in which the memory tools answer ``disabled``;
+            ``None`` when they are not.
     """
 
     names: tuple[str, ...]
@@ -72,7 +73,7 @@ def offer(
     """
     reasons = {name: _reason(name, run, allow, deny) for name in names}
     private = run.chat_type not in run.memory_chats and not run.subagent
-    refusal = f"Memory is private and is not available in {run.chat_type} chats." if private else None
+    refusal = f"memory is not available in {run.chat_type} chats" if private else None
     return Offer(
         tuple(name for name in names if reasons[name] is None),
         {name: reason for name, reason in reasons.items() if reason},
@@ -124,13 +125,13 @@ def offered_tools(
     kind: RunKind,
     *,
     workspace: Path,
-    memory_tools: Callable[[str | None], Sequence[Tool]] | None = None,
+    memory_tools: Callable[[], Sequence[Tool]] | None = None,
 ) -> tuple[tuple[Tool, ...], dict[str, str]]:
     """Make the tools of a run.
 
     Args:
         settings: of the agent. session_key, kind: of the run. workspace: its folder.
-        memory_tools: makes ``memory_search`` and ``memory_get``; given why they answer ``disabled``, or ``None``.
+        memory_tools: makes ``memory_search`` and ``memory_get``; called only when the run gets them.
 
     Returns:
         The tools in their fixed order, and the reason for each tool that is not among them.
@@ -148,7 +149,7 @@ def offered_tools(
     made = offer(names, run, settings.tools.allow, settings.tools.deny)
     tools = _file_tools(settings, made.memory_refusal)
     if memory_tools is not None and set(made.names) & set(MEMORY_TOOLS):
-        tools |= {tool.spec.name: tool for tool in memory_tools(made.memory_refusal)}
+        tools |= {tool.spec.name: tool for tool in memory_tools()}
     return tuple(tools[name] for name in made.names), dict(made.unavailable)
 
 

@@ -62,7 +62,7 @@ def place_in_workspace(given: str, workspace: Path, memory_refusal: str | None =
             "NOT_ALLOWED", f"Not allowed: {given} is outside the workspace. Name a file inside it."
         ) from None
     if memory_refusal and (_names_memory(workspace, path) or may_hold_memory("/".join(parts))):
-        raise ToolFailure("NOT_ALLOWED", f"Not allowed: {given}. {memory_refusal}")
+        raise ToolFailure("NOT_ALLOWED", f"Not allowed: {given}: {memory_refusal}. Tell the user.")
     return Place(workspace, parts, "/".join(parts).encode("utf-8", "replace").decode("utf-8") or ".", given)
 
 

@@ -147,9 +147,9 @@ def test_memory_paths_are_refused_with_the_reason_where_memory_is_private(worksp
     (workspace / "notes.md").symlink_to("memory/a.md")
     (workspace / "USER.md").write_text("private")
     (workspace / "plain.md").write_text("open")
-    reason = "Memory is private to direct chats."
+    reason = "memory is not available in group chats"
     for given in ("memory/a.md", "notes.md", "USER.md", "MEMORY.md", "./memory/new.md", f"{workspace}/memory/a.md"):
-        assert refused(given, workspace, reason).text == f"Not allowed: {given}. {reason}"
+        assert refused(given, workspace, reason).text == f"Not allowed: {given}: {reason}. Tell the user."
     assert find_in_workspace("plain.md", workspace, reason).name == "plain.md"
 
 
