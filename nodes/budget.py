@@ -18,6 +18,7 @@ from nodes.overflow import MAX_OVERFLOWS
 from nodes.state import Attempts, Section, SessionFacts, TurnContext, TurnState
 from nodes.system_prompt import system_text
 from stores.transcript_context import speaks
+from stores.transcript_entries import dump_line
 from stores.workspace import read_bootstrap_file
 from turngraph.decisions import Decision, Origin
 from turngraph.messages import Message, compact_json
@@ -165,7 +166,7 @@ def active_bytes(context: TurnContext) -> int:
     for entry in reversed(context.opened.branch()):
         if entry.type in ("compaction", "reset"):
             break
-        size += len(compact_json(dict(entry.raw)).encode("utf-8", "surrogatepass")) + 1
+        size += len(dump_line(entry.raw))
     return size
 
 

@@ -11,7 +11,7 @@ from nodes.history.replay_boundary import normalize_model_output
 from nodes.inbox import take_queued
 from nodes.loop_state import LoopState
 from nodes.record import record
-from nodes.silent import is_silent, strip_silent
+from nodes.silent import SilentGate, is_silent, strip_silent
 from nodes.state import Reply, TurnContext
 from turngraph.decisions import Decision
 from turngraph.errors import ModelError
@@ -121,14 +121,20 @@ async def _stream(candidate: Model, request: ModelRequest, runtime: Runtime[Turn
     context = runtime.context
     await _tell_input(candidate, request, context)
     emit(runtime, "message_start", message={"role": "assistant"})
+    gate = SilentGate()
     try:
         async with asyncio.timeout_at(context.deadline):
             async for event in candidate.stream(request):
                 if isinstance(event, Delta):
-                    emit(runtime, "message_update", text=event.text, thinking=event.thinking)
+                    shown = gate.pass_on(event.text)
+                    if shown or event.thinking:
+                        emit(runtime, "message_update", text=shown, thinking=event.thinking)
                 elif isinstance(event, Exhausted):
                     return None
                 else:
+                    held = gate.finish()
+                    if held:
+                        emit(runtime, "message_update", text=held, thinking="")
                     emit(runtime, "message_end", message=event.message.raw)
                     await _tell_output(candidate, event.message, context)
                     return event.message

@@ -104,3 +104,14 @@ async def test_workspace_rules_stand_in_the_requests_of_the_turn_after_a_compact
     assert bench.model.requests[-1].stable_system_chars < bench.model.requests[-1].system.index("[Post-compaction")
     await bench.turn("after that", ["ok"])
     assert "[Post-compaction context refresh]" not in bench.model.requests[-1].system
+
+
+async def test_a_silent_reply_is_not_shown_while_it_streams(tmp_path: Path) -> None:
+    """spec/compaction.md 1.6."""
+    bench = TurnBench(tmp_path)
+    outcome = await bench.turn("psst", ["NO_REPLY"])
+    shown = [data["text"] for event, data in bench.sink.spools[-1].events if event == "message_update"]
+    assert shown == [] and outcome.reply is not None and outcome.reply.kind == "silent"
+    await bench.turn("hello", ["NO REPLY is not what I mean"])
+    shown = [data["text"] for event, data in bench.sink.spools[-1].events if event == "message_update"]
+    assert "".join(shown) == "NO REPLY is not what I mean"
