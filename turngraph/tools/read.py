@@ -135,10 +135,12 @@ def scan(file: BinaryIO, offset: int, lines: int) -> Window:
         start = len(_BOM) if total == 0 and block.startswith(_BOM) else 0
         total += len(block)
         last = block[start:][-1:]
-        while line < offset and (end := block.find(b"\n", start)) >= 0:
-            line, start = line + 1, end + 1
-        if line < offset:
+        passed = block.count(b"\n", start)
+        if line + passed < offset:
+            line += passed
             continue
+        while line < offset:
+            line, start = line + 1, block.find(b"\n", start) + 1
         while start < len(block) and line < offset + lines:
             end = block.find(b"\n", start)
             stop = len(block) if end < 0 else end + 1
