@@ -126,12 +126,12 @@ class Window:
     total_bytes: int
 
 
-def scan(file: BinaryIO, offset: int, lines: int) -> Window:
+def scan(file: BinaryIO, offset: int, lines: int, block_bytes: int = _BLOCK_BYTES) -> Window:
     """Read a file once in blocks and keep ``lines`` lines from line ``offset`` (from 1); memory stays bounded."""
     kept = bytearray()
     first_line_bytes = 0
     line, total, last = 1, 0, b""
-    while block := file.read(_BLOCK_BYTES):
+    while block := file.read(block_bytes):
         start = len(_BOM) if total == 0 and block.startswith(_BOM) else 0
         total += len(block)
         last = block[start:][-1:]

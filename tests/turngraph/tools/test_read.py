@@ -146,17 +146,20 @@ def expected_lines(data: bytes) -> list[bytes]:
     st.lists(st.sampled_from([b"\n", b"a", b"\r\n", "語".encode(), b"\xff", b"\xef\xbb\xbf"])),
     st.integers(1, 6),
     st.integers(1, 4),
+    st.integers(3, 9),
 )
 def test_a_scan_counts_and_keeps_what_splitting_the_whole_file_would(
-    parts: list[bytes], offset: int, lines: int
+    parts: list[bytes], offset: int, lines: int, block_bytes: int
 ) -> None:
     data = b"".join(parts)
-    window = scan(io.BytesIO(data), offset, lines)
+    window = scan(io.BytesIO(data), offset, lines, block_bytes)
     wanted = expected_lines(data)
     assert window.total_bytes == len(data)
     assert window.total_lines == len(wanted)
     kept = b"".join(line + b"\n" for line in wanted[offset - 1 : offset - 1 + lines])
     assert kept in (window.data, window.data + b"\n")
+    if offset <= len(wanted):
+        assert window.first_line_bytes == len(wanted[offset - 1])
 
 
 @settings(max_examples=40)
