@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from nodes.compaction.cycle import compaction_count
 from nodes.compaction.preparation import NotPrepared, prepare_compaction
 from nodes.compaction.settings import Limits, effective_settings
 from nodes.compaction.staging import tool_groups
+from nodes.compaction.usage import add_usage
 from nodes.events import emit
 from nodes.flush_prompts import FlushPrompts, flush_prompts
 from nodes.history.provider_policy import resolve_policy
@@ -52,6 +53,7 @@ class Flushed:
     by: str
     why: str
     written_bytes: int = 0
+    usage: dict[str, float] = field(default_factory=dict)
 
 
 async def memory_flush(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, Any]:
@@ -143,12 +145,14 @@ async def _ask(
 ) -> Flushed:
     tools: tuple[Tool, ...] = (ReadTool(), flush_write_tool(path))
     written = 0
+    usage: dict[str, float] = {}
     for _ in range(MAX_MODEL_CALLS):
         answer = await _answer(model, messages, system, stable_chars, tools, context)
+        add_usage(usage, answer.usage if answer else None)
         if answer is None or answer.stop_reason in ("error", "aborted"):
-            return Flushed("failed", model.facts.name, "the model reported an error", written)
+            return Flushed("failed", model.facts.name, "the model reported an error", written, usage)
         if not answer.tool_calls:
-            return Flushed("succeeded", model.facts.name, "the model has finished", written)
+            return Flushed("succeeded", model.facts.name, "the model has finished", written, usage)
         results = []
         for call in answer.tool_calls:
             tool = next((tool for tool in tools if tool.spec.name == call.name), None)
@@ -156,7 +160,7 @@ async def _ask(
             written += _bytes(result)
             results.append(tool_result_message(call, result.content, context.clock.now(), is_error=result.is_error))
         messages = (*messages, answer, *results)
-    return Flushed("succeeded", model.facts.name, f"stopped after {MAX_MODEL_CALLS} model calls", written)
+    return Flushed("succeeded", model.facts.name, f"stopped after {MAX_MODEL_CALLS} model calls", written, usage)
 
 
 async def _answer(
@@ -217,12 +221,12 @@ def _bookkeeping(
     now_ms = to_ms(context.clock.now())
     if flushed.kind == "succeeded":
         why = f"{flushed.by}: {flushed.why}; {flushed.written_bytes} bytes written before compaction {count + 1}"
-        decision = Decision(NODE, "flushed", why, data={"bytes": flushed.written_bytes, "by": flushed.by})
+        data: dict[str, Any] = {"bytes": flushed.written_bytes, "by": flushed.by}
+        decision = Decision(NODE, "flushed", why, data=data | ({"usage": flushed.usage} if flushed.usage else {}))
         return _marked({"kind": "succeeded", "compactionCount": count}, count, now_ms), (decision,)
     earlier = entry.get("memoryFlush")
-    failures = 1 + (
-        earlier.get("failureCount", 0) if isinstance(earlier, dict) and earlier.get("kind") == "failed" else 0
-    )
+    in_a_row = isinstance(earlier, dict) and earlier.get("kind") == "failed"
+    failures = 1 + (earlier.get("failureCount", 0) if in_a_row else 0)
     state = {"kind": "failed", "compactionCount": count, "failureCount": failures}
     why = f"failure {failures} of at most {MAX_FAILURES} in a row: {flushed.why}"
     failed = Decision(NODE, "failed", why)

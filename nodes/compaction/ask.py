@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from nodes.compaction.instructions import SYSTEM
+from nodes.compaction.usage import add_usage
 from turngraph.clock import Clock
 from turngraph.errors import ModelError
 from turngraph.messages import text_block, user_message
@@ -32,6 +33,7 @@ class Summariser:
         answered_by: names of those that gave an answer, in order of their first one.
         failures: one line for each model that was given up.
         calls: requests made.
+        usage: what the answers used, summed.
     """
 
     models: Sequence[Model]
@@ -41,6 +43,7 @@ class Summariser:
     answered_by: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     calls: int = 0
+    usage: dict[str, float] = field(default_factory=dict)
 
     @property
     def window_tokens(self) -> int:
@@ -95,6 +98,7 @@ class Summariser:
         )
         async for event in model.stream(request):
             if isinstance(event, Finished):
+                add_usage(self.usage, event.message.usage)
                 return _usable(event, facts.name)
         raise ModelError(f"{facts.name} gave no summary", kind="other")
 

@@ -82,7 +82,8 @@ def made_decisions(
             count_after=len(plan.kept) + 1,
             tokens_before=plan.tokens_before,
             tokens_after=tokens_after,
-            data={"trigger": trigger, "maker": summary.maker, "failures": list(summariser.failures)},
+            data={"trigger": trigger, "maker": summary.maker, "failures": list(summariser.failures)}
+            | ({"usage": dict(summariser.usage)} if summariser.usage else {}),
         ),
         Decision(
             node=NODE,

@@ -6,6 +6,7 @@ Everything but the calls of the summariser is pure. Source: spec/compaction.md s
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -44,6 +45,12 @@ SPLIT_HEADING = "**Turn Context (split turn):**"
 RECENT_HEADING = "## Recent turns preserved verbatim"
 HISTORY_ANSWER_SHARE = 0.8  # of the reserve, for the answer of a summary call; spec/compaction.md 2.6
 PREFIX_ANSWER_SHARE = 0.5
+
+_ATTACHMENTS = re.compile(
+    r"\n\n(?:## (?:Tool Failures|Recent turns preserved verbatim)\n(?:(?!\n\n).)*"
+    r"|<(?P<tag>read-files|modified-files|workspace-critical-rules)>\n.*?</(?P=tag)>)",
+    re.DOTALL,
+)
 
 # Asks a model: user text and longest answer in tokens, gives its answer.
 Ask = Callable[[str, int], Awaitable[str]]
@@ -133,9 +140,10 @@ async def plain_summary(plan: Preparation, policy: SummaryPolicy, ask: Ask, coun
         ModelError: a call failed.
     """
     instructions = plain_instructions(policy.focus)
-    body = plan.previous_summary or NO_HISTORY
+    previous = without_attachments(plan.previous_summary)
+    body = previous or NO_HISTORY
     if plan.folded:
-        body = await _stages(plan.folded, plan.previous_summary, policy, ask, counter, instructions)
+        body = await _stages(plan.folded, previous, policy, ask, counter, instructions)
     prefix = await _prefix(plan, policy, ask, counter)
     if prefix:
         body = f"{body}\n\n---{split_section(prefix)}"
@@ -151,7 +159,7 @@ def extracted_summary(plan: Preparation, policy: SummaryPolicy) -> Summary:
     """Summarise what ``plan`` folds with its own sentences, without a model."""
     if not has_real_conversation(plan.all_folded):
         return _without_conversation(plan, policy)
-    body = extractive_summary(plan.all_folded, plan.previous_summary)
+    body = extractive_summary(plan.all_folded, without_attachments(plan.previous_summary))
     wanted = recent_identifiers(plan.all_folded)
     text = _assembled(body, "", plan, policy)
     audit = audit_summary(text, identifiers=wanted, latest_ask=None, policy=policy.identifier_policy)
@@ -159,6 +167,11 @@ def extracted_summary(plan: Preparation, policy: SummaryPolicy) -> Summary:
         return Summary(text, "extractive")
     text = _with_identifiers(body, "", plan, policy, audit.missing_identifiers)
     return Summary(text, "extractive", added_identifiers=audit.missing_identifiers)
+
+
+def without_attachments(summary: str | None) -> str | None:
+    """Return an earlier summary without what is attached anew each time: failures, files, quoted turns and rules."""
+    return _ATTACHMENTS.sub("", summary) if summary else summary
 
 
 def split_section(prefix: str) -> str:
@@ -171,11 +184,12 @@ def split_section(prefix: str) -> str:
 
 
 def _without_conversation(plan: Preparation, policy: SummaryPolicy) -> Summary:
-    return Summary(_assembled(fallback_summary(plan.previous_summary), "", plan, policy), "none")
+    previous = without_attachments(plan.previous_summary)
+    return Summary(_assembled(fallback_summary(previous), "", plan, policy), "none")
 
 
 async def _body(plan: Preparation, policy: SummaryPolicy, ask: Ask, counter: Counter, reasons: list[str]) -> str:
-    messages, previous = plan.folded, plan.previous_summary
+    messages, previous = plan.folded, without_attachments(plan.previous_summary)
     instructions = structure_instructions(policy.identifier_policy, policy.identifier_instructions, policy.focus)
     if reasons:
         instructions = f"{instructions}\n\n{feedback_block(reasons)}"

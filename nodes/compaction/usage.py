@@ -57,6 +57,13 @@ def normalise_usage(usage: Any) -> dict[str, float] | None:
     return found or None
 
 
+def add_usage(sums: dict[str, float], usage: Any) -> None:
+    """Add what one call used to ``sums``, by our names; the total is not summed."""
+    for name, value in (normalise_usage(usage) or {}).items():
+        if name != "total":
+            sums[name] = sums.get(name, 0) + value
+
+
 def last_nonzero_usage(lines: Iterable[bytes]) -> dict[str, float] | None:
     """Return the newest usage above zero of transcript lines, given newest first; broken lines are skipped."""
     for line in lines:

@@ -247,6 +247,40 @@ def test_workspace_rules_failures_and_files_stand_behind_the_summary(tmp_path: P
     assert "<modified-files>\na.py\n" in summary_of(home)
 
 
+def test_attachments_of_an_earlier_summary_are_made_anew_and_not_twice(tmp_path: Path) -> None:
+    home = make_home(tmp_path, model=scripted(window=32_000), settings=SMALL, live=False)
+    (home.context.workspace / "AGENTS.md").write_text("## Red Lines\nnever push\n", encoding="utf-8")
+    failed = (assistant(call("t1", "edit", path="a.py")), result("t1", "no such file", "edit", error=True))
+    home.say(user("turn number " + "x" * 8_000), *failed, *turns(12))
+    run(home)
+    assert summary_of(home).count("## Tool Failures") == 1
+    home.say(*turns(20))
+    run(home)
+    text = summary_of(home)
+    assert text.count("<workspace-critical-rules>") == 1 and text.count("<modified-files>") == 1
+    assert "## Tool Failures" not in text  # those of the first compaction are past
+    assert "a.py" in text
+
+
+def test_the_plain_mode_has_its_own_headings_and_no_audit(tmp_path: Path) -> None:
+    compaction = SMALL["compaction"] | {"mode": "default"}
+    model = scripted(then="## Goal\nfree text", window=16_000)
+    home = make_home(tmp_path, model=model, settings={"compaction": compaction})
+    home.say(*turns(30))
+    assert run(home)["route"] == "compacted"
+    assert summary_of(home).startswith("## Goal\nfree text")
+    assert "## Critical Context" in model.requests[0].messages[0].text
+
+
+def test_what_the_summariser_used_is_in_the_decision(tmp_path: Path) -> None:
+    answer = {"content": GOOD, "usage": {"input": 100, "output": 7}}
+    home = make_home(tmp_path, model=scripted(then=answer, window=16_000), settings=SMALL)
+    home.say(*turns(30))
+    update = run(home)
+    calls = len(home.context.model.requests)  # type: ignore[attr-defined]
+    assert update["decisions"][0].data["usage"] == {"input": 100 * calls, "output": 7 * calls}
+
+
 def test_a_history_of_heartbeats_is_folded_without_a_model(tmp_path: Path) -> None:
     model = scripted(window=16_000)
     home = make_home(tmp_path, model=model, settings=SMALL)
