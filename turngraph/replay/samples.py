@@ -19,7 +19,7 @@ SETTINGS = """\
     },
   },
   session: { dmScope: "per-channel-peer", reset: { mode: "daily", atHour: 4 } },
-  channels: { telegram: { dmHistoryLimit: 24 } },
+  channels: { telegram: { dmHistoryLimit: 8 } },
 }
 """
 
