@@ -129,10 +129,10 @@ def sync_folder(folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """An archive or a leftover past its retention."""
+    """An archive or a leftover past its retention; ``name`` is relative to the sessions folder."""
 
     name: str
-    reason: ArchiveReason | Literal["temporary"]
+    reason: ArchiveReason | Literal["temporary", "media"]
     at: datetime
     bytes: int
 

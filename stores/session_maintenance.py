@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 
 from stores.archives import Expired, archive_file, expired_archives, remove_files
 from stores.locks import is_locked, sweep_stale_locks
+from stores.media import MediaStore, referenced_media
 from stores.session_entries import Entries, Entry
 from stores.session_reset import files_of
 from stores.session_retention import (
@@ -122,6 +124,8 @@ def run_maintenance(store: SessionStore, policy: Maintenance, task: Task | None 
     swept = expired_archives(
         store.folder, now, resets=policy.reset_archive_retention, leftovers=policy.leftover_retention
     )
+    if policy.leftover_retention is not None and not task.ordinary_write:
+        swept += _expired_media(store.folder, {item.name for item in swept}, now - policy.leftover_retention)
     if not task.dry_run:
         sweep_stale_locks(store.folder)
         gone = remove_files(store.folder, [item.name for item in swept])
@@ -158,6 +162,19 @@ def maintain_if_due(
             report.before,
         )
     return report
+
+
+def _expired_media(folder: Path, without: Collection[str], oldest: datetime) -> list[Expired]:
+    """List stored files last used before ``oldest`` that no transcript or archive names, but for those ``without``."""
+    media = MediaStore(folder / "media")
+    transcripts = [path for path in folder.glob("*.jsonl*") if path.name not in without]
+    if not media.folder.is_dir() or any(path.suffix == ".zst" for path in transcripts):
+        return []  # what a compressed archive names cannot be known here
+    return [
+        Expired(f"media/{file.path.name}", "media", file.modified, file.bytes)
+        for file in media.unreferenced(referenced_media(transcripts))
+        if file.modified < oldest
+    ]
 
 
 def _plan(store: SessionStore, entries: Entries, policy: Maintenance, task: Task, now: datetime) -> MaintenanceReport:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from stores.archives import archive_stamp
 from stores.locks import hold_lock
+from stores.media import MediaStore
 from stores.session_entries import store_bytes, store_text
 from stores.session_maintenance import Task, maintain_if_due, run_maintenance
 from stores.session_retention import FolderFile, overflow_keys, plan_budget
@@ -113,6 +114,19 @@ def test_archives_past_their_retention_go_in_every_mode(tmp_path: Path) -> None:
     assert [item.name for item in run_maintenance(store, policy()).swept] == [old]
     assert old not in names(tmp_path)
     assert new in names(tmp_path)
+
+
+def test_media_that_no_transcript_names_goes_when_it_is_old(tmp_path: Path) -> None:
+    store = fill(tmp_path, 1, 0)
+    media = MediaStore(tmp_path / "media")
+    used, lost, young = (media.put(data) for data in (b"used", b"lost", b"young"))
+    (tmp_path / "s0.jsonl").write_text(f"[media attached: {used.path}]\n")
+    for fact, days in ((used, 40), (lost, 40), (young, 5)):
+        at = (NOW - timedelta(days=days)).timestamp()
+        os.utime(media.file(fact.path), (at, at))
+    report = run_maintenance(store, policy())
+    assert [(item.name, item.reason, item.bytes) for item in report.swept] == [(lost.path, "media", 4)]
+    assert names(media.folder) == sorted(Path(fact.path).name for fact in (used, young))
 
 
 def test_entries_without_a_transcript_are_found_and_removed_when_asked_for(tmp_path: Path) -> None:
