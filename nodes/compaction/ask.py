@@ -13,14 +13,11 @@ from turngraph.clock import Clock
 from turngraph.errors import ModelError
 from turngraph.messages import text_block, user_message
 from turngraph.models.model import Finished, Model, ModelRequest
-from turngraph.text import head, js_trim, tail
-from turngraph.tokens import Counter
+from turngraph.text import js_trim
 
 ATTEMPTS = 3
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 5.0
-_LEFT_OUT = "\n\n[... {chars} characters of this part left out: larger than the summariser's window ...]\n\n"
-_MARGIN_TOKENS = 64  # message overhead of providers
 _PLACEHOLDER = re.compile(r"\W*(?:the )?summary (?:is )?(?:currently )?(?:unavailable|not available)\b", re.IGNORECASE)
 
 
@@ -37,7 +34,6 @@ class Summariser:
     """
 
     models: Sequence[Model]
-    counter: Counter
     clock: Clock
     thinking: str = "low"
     answered_by: list[str] = field(default_factory=list)
@@ -85,14 +81,12 @@ class Summariser:
 
     async def _once(self, model: Model, prompt: str, max_output_tokens: int) -> str:
         facts = model.facts
-        longest = min(max_output_tokens, facts.max_output_tokens or max_output_tokens, facts.context_window // 4)
-        room = facts.context_window - longest - self.counter.text(SYSTEM) - _MARGIN_TOKENS
-        message = user_message([text_block(fit(prompt, room, self.counter))], self.clock.now())
+        message = user_message([text_block(prompt)], self.clock.now())
         self.calls += 1
         request = ModelRequest(
             system=SYSTEM,
             messages=(message,),
-            max_output_tokens=longest,
+            max_output_tokens=min(max_output_tokens, facts.max_output_tokens or max_output_tokens),
             thinking=self.thinking if facts.reasoning else "off",
             purpose="summary",
         )
@@ -101,19 +95,6 @@ class Summariser:
                 add_usage(self.usage, event.message.usage)
                 return _usable(event, facts.name)
         raise ModelError(f"{facts.name} gave no summary", kind="other")
-
-
-def fit(text: str, room_tokens: int, counter: Counter) -> str:
-    """Return ``text`` within ``room_tokens``; its middle is left out and the gap says so."""
-    tokens = counter.text(text)
-    kept_chars = len(text)
-    fitted = text
-    while tokens > room_tokens and kept_chars > 0:
-        kept_chars = min(kept_chars - 1, int(kept_chars * room_tokens / tokens * 0.95))
-        start, end = head(text, kept_chars // 2), tail(text, kept_chars // 2)
-        fitted = start + _LEFT_OUT.format(chars=len(text) - len(start) - len(end)) + end
-        tokens = counter.text(fitted)
-    return fitted
 
 
 def _usable(event: Finished, name: str) -> str:

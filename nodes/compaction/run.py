@@ -128,7 +128,7 @@ def _summariser(context: TurnContext) -> Summariser:
         chosen = ()
     models = tuple(model for model in chosen if model.facts.provider != OFFLINE)
     thinking = context.settings.compaction.thinking_level
-    return Summariser(models, context.counter, context.clock, thinking)
+    return Summariser(models, context.clock, thinking)
 
 
 def _policy(context: TurnContext, limits: Limits, summariser: Summariser, focus: str | None) -> SummaryPolicy:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from nodes.compaction.budget import cap_with_suffix
 from nodes.compaction.conversation import has_real_conversation
 from nodes.compaction.file_lists import bounded_file_lists_text, file_lists_text
+from nodes.compaction.fit import answer_tokens, fit_prompt, prompt_room_tokens
 from nodes.compaction.instructions import (
     feedback_block,
     merge_prompt_instructions,
@@ -215,15 +216,19 @@ async def _stages(
     answer_share: float = HISTORY_ANSWER_SHARE,
 ) -> str:
     window = policy.summariser_window_tokens
-    max_tokens = max(1, math.floor(policy.limits.reserve_tokens * answer_share))
+    longest = answer_tokens(math.floor(policy.limits.reserve_tokens * answer_share), window)
+    room = prompt_room_tokens(window, longest, counter)
+    left_out = 0
 
     async def summarise(call: SummaryCall) -> str:
+        nonlocal left_out
         wanted = merge_prompt_instructions(instructions) if call.merge else instructions
-        return await ask(
-            summary_prompt(serialize_conversation(call.messages), wanted, call.previous_summary), max_tokens
-        )
+        prompt = summary_prompt(serialize_conversation(call.messages), wanted, call.previous_summary)
+        fitted = fit_prompt(prompt, room, counter)
+        left_out += fitted.left_out_chars
+        return await ask(fitted.text, longest)
 
-    return await summarise_in_stages(
+    summary = await summarise_in_stages(
         messages,
         summarise,
         previous_summary=previous,
@@ -231,6 +236,8 @@ async def _stages(
         chunk_tokens=max_chunk_tokens(messages, window, counter),
         counter=counter,
     )
+    note = f"[{left_out} characters of very long messages were left out of this summary]"
+    return f"{summary}\n\n{note}" if left_out else summary
 
 
 async def _prefix(plan: Preparation, policy: SummaryPolicy, ask: Ask, counter: Counter) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from nodes.compact import compact
-from nodes.compaction.ask import Summariser, fit
+from nodes.compaction.ask import Summariser
+from nodes.compaction.fit import fit_prompt
 from nodes.compaction.outcome import classify_reason
 from nodes.compaction.run import run_compaction
 from nodes.state import Attempts
@@ -84,6 +85,7 @@ def test_a_history_of_three_windows_is_summarised_within_the_summarisers_limit(t
         assert used + (request.max_output_tokens or 0) <= 8_000
     assert any("larger than the summariser's window" in request.messages[0].text for request in requests)
     assert len(requests) < 120
+    assert "characters of very long messages were left out of this summary" in summary_of(home)
 
 
 def test_a_summariser_that_hangs_ends_at_the_time_limit(tmp_path: Path) -> None:
@@ -423,15 +425,16 @@ def test_retries_wait_and_stop(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("nodes.compaction.ask.asyncio.sleep", sleep)
     busy = ModelError("busy", kind="rate", retryable=True)
-    summariser = Summariser((scripted([busy, busy, "S"]),), EstimateCounter(), FixedClock(NOON))
+    summariser = Summariser((scripted([busy, busy, "S"]),), FixedClock(NOON))
     assert asyncio.run(summariser.ask("x", 100)) == "S"
     assert waited == [0.5, 1.0]
 
 
 def test_what_does_not_fit_the_summariser_is_cut_in_its_middle() -> None:
-    fitted = fit("a" * 400 + "b" * 40_000 + "c" * 400, 500, EstimateCounter())
-    assert EstimateCounter().text(fitted) <= 500
-    assert fitted.startswith("a" * 400) and fitted.endswith("c" * 400) and "left out" in fitted
+    cut = fit_prompt("a" * 400 + "b" * 40_000 + "c" * 400, 500, EstimateCounter())
+    assert EstimateCounter().text(cut.text) <= 500
+    assert cut.text.startswith("a" * 400) and cut.text.endswith("c" * 400)
+    assert f"{cut.left_out_chars} characters of this part left out" in cut.text
 
 
 def test_reasons_have_codes() -> None:
