@@ -71,7 +71,7 @@ def read_wanted(wanted: Wanted, sizes: Sizes) -> PreparedFile | Unchanged | None
     text, data = read
     text = text.replace("\0", "\ufffd")
     session = session_text(data) if wanted.source == "sessions" else None
-    found = session.hash if session else sha256(data).hexdigest()
+    found = session.hash if session is not None else sha256(data).hexdigest()
     facts = FileFacts(
         wanted.source,
         wanted.file.path,
@@ -92,6 +92,15 @@ def read_wanted(wanted: Wanted, sizes: Sizes) -> PreparedFile | Unchanged | None
         prepared = _prepare_session(facts, session, sizes, wanted.origin)
     kept = tuple(chunk for chunk in prepared.chunks if chunk.hash not in wanted.forgotten)
     return PreparedFile(facts, kept)
+
+
+def has_changed(wanted: Wanted) -> bool:
+    """Read a file and tell whether its text is still the one that is indexed."""
+    read = read_text(wanted.file)
+    if read is None:
+        return True
+    found = session_text(read[1]).hash if wanted.source == "sessions" else sha256(read[1]).hexdigest()
+    return found != wanted.known_hash
 
 
 def _prepare_session(facts: FileFacts, session: SessionText, sizes: Sizes, origin: str) -> PreparedFile:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from stores.memory import sync as syncing
 from stores.memory.database import IndexDamaged
+from stores.memory.reading import has_changed
 from stores.memory.results import IndexStatus, SourceCounts
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def index_status(index: MemoryIndex) -> IndexStatus:
         ),
         len(wanted),
         len(plan.added),
-        len(plan.changed),
+        len(plan.changed) + sum(map(has_changed, plan.doubtful)),
         len(plan.removed),
         search.provider,
         model,

@@ -35,6 +35,7 @@ class SyncPlan:
 
     Attributes:
         added, changed: files to read.
+        doubtful: files whose size and time are as indexed, but which were changed just before they were read.
         removed: (source, path) of what is indexed and gone from disk.
         unchanged: number of files that are as indexed.
     """
@@ -43,6 +44,7 @@ class SyncPlan:
     changed: tuple[Wanted, ...]
     removed: tuple[Key, ...]
     unchanged: int
+    doubtful: tuple[Wanted, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -90,7 +92,7 @@ def plan_sync(on_disk: Iterable[Wanted], indexed: Facts, sources: Iterable[str] 
         indexed: (hash, size, mtime_ns, read_ns, chunks) by (source, path).
         sources: sources that ``on_disk`` lists completely; rows of others are left alone.
     """
-    added, changed, unchanged = [], [], 0
+    added, changed, doubtful, unchanged = [], [], [], 0
     seen: set[Key] = set()
     for wanted in on_disk:
         key = (wanted.source, wanted.file.path)
@@ -98,18 +100,20 @@ def plan_sync(on_disk: Iterable[Wanted], indexed: Facts, sources: Iterable[str] 
         known = indexed.get(key)
         if known is None:
             added.append(wanted)
-        elif _may_differ(wanted.file, known):
+        elif _differs(wanted.file, known):
             changed.append(replace(wanted, known_hash=known[0]))
+        elif known[2] > known[3] - RACY_NS:
+            doubtful.append(replace(wanted, known_hash=known[0]))
         else:
             unchanged += 1
     listed = frozenset(sources)
     removed = tuple(key for key in indexed if key[0] in listed and key not in seen)
-    return SyncPlan(tuple(added), tuple(changed), removed, unchanged)
+    return SyncPlan(tuple(added), tuple(changed), removed, unchanged, tuple(doubtful))
 
 
-def _may_differ(file: MemoryFile, known: tuple[str, int, int, int, int]) -> bool:
-    _, size, mtime_ns, read_ns, _ = known
-    return file.size != size or file.mtime_ns != mtime_ns or mtime_ns > read_ns - RACY_NS
+def _differs(file: MemoryFile, known: tuple[str, int, int, int, int]) -> bool:
+    _, size, mtime_ns, _, _ = known
+    return file.size != size or file.mtime_ns != mtime_ns
 
 
 def apply_plan(database: Database, plan: SyncPlan, sizes: Sizes, problems: list[str]) -> SyncReport:
@@ -121,7 +125,7 @@ def apply_plan(database: Database, plan: SyncPlan, sizes: Sizes, problems: list[
     counts = {"added": 0, "changed": 0, "chunks": 0}
     gone = list(plan.removed)
     touched: list[Unchanged] = []
-    for batch in _batches((*plan.added, *plan.changed), sizes, problems, gone, touched):
+    for batch in _batches((*plan.added, *plan.changed, *plan.doubtful), sizes, problems, gone, touched):
         with database.write() as connection:
             counts["chunks"] += writing.replace_files(connection, batch)
         new = sum(file.facts.path in added for file in batch)
