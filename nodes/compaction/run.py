@@ -108,7 +108,7 @@ def _plan(context: TurnContext, halvings: int, *, forced: bool) -> tuple[Limits,
 
 async def _summary(context: TurnContext, plan: Preparation, policy: SummaryPolicy, summariser: Summariser) -> Summary:
     if not summariser.models:
-        return extracted_summary(plan, policy)
+        return extracted_summary(plan, policy, context.counter)
     make = plain_summary if context.settings.compaction.mode == "default" else model_summary
     try:
         return await make(plan, policy, summariser.ask, context.counter)
@@ -116,7 +116,7 @@ async def _summary(context: TurnContext, plan: Preparation, policy: SummaryPolic
         if not context.settings.compaction.extractive_fallback:
             raise
         summariser.failures.append(f"extractive summary in place of a model's: {error.kind}")
-        return extracted_summary(plan, policy)
+        return extracted_summary(plan, policy, context.counter)
 
 
 def _summariser(context: TurnContext) -> Summariser:

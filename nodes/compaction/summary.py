@@ -110,7 +110,7 @@ async def model_summary(plan: Preparation, policy: SummaryPolicy, ask: Ask, coun
         ModelError: a call failed, or the answer is no summary.
     """
     if not has_real_conversation(plan.all_folded):
-        return _without_conversation(plan, policy)
+        return _without_conversation(plan, policy, counter)
     wanted = recent_identifiers(plan.all_folded) if policy.identifier_policy == "strict" else []
     request = latest_ask(plan.all_folded)
     reasons: list[str] = []
@@ -119,7 +119,7 @@ async def model_summary(plan: Preparation, policy: SummaryPolicy, ask: Ask, coun
         attempt += 1
         body = await _body(plan, policy, ask, counter, reasons)
         prefix = await _prefix(plan, policy, ask, counter)
-        text = _assembled(body, prefix, plan, policy)
+        text = _assembled(body, prefix, plan, policy, counter)
         if not policy.checked:
             return Summary(text, "model", attempt)
         audit = audit_summary(text, identifiers=wanted, latest_ask=request, policy=policy.identifier_policy)
@@ -131,7 +131,7 @@ async def model_summary(plan: Preparation, policy: SummaryPolicy, ask: Ask, coun
     if not audit.only_identifiers_missing:
         raise SummaryRefused(f"the summary was refused after {attempt} attempts: {'; '.join(audit.reasons)}")
     missing = audit.missing_identifiers
-    return Summary(_with_identifiers(body, prefix, plan, policy, missing), "model", attempt, audit, missing)
+    return Summary(_with_identifiers(body, prefix, plan, policy, counter, missing), "model", attempt, audit, missing)
 
 
 async def plain_summary(plan: Preparation, policy: SummaryPolicy, ask: Ask, counter: Counter) -> Summary:
@@ -148,25 +148,22 @@ async def plain_summary(plan: Preparation, policy: SummaryPolicy, ask: Ask, coun
     prefix = await _prefix(plan, policy, ask, counter)
     if prefix:
         body = f"{body}\n\n---{split_section(prefix)}"
-    text = cap_with_suffix(
-        mask_credentials(body),
-        file_lists_text(plan.files.read_files, plan.files.modified_files),
-        policy.limits.summary_chars,
-    )
+    files = file_lists_text(plan.files.read_files, plan.files.modified_files)
+    text = _capped(mask_credentials(body), files, policy.limits, counter, policy.limits.summary_chars)
     return Summary(text, "model")
 
 
-def extracted_summary(plan: Preparation, policy: SummaryPolicy) -> Summary:
+def extracted_summary(plan: Preparation, policy: SummaryPolicy, counter: Counter) -> Summary:
     """Summarise what ``plan`` folds with its own sentences, without a model."""
     if not has_real_conversation(plan.all_folded):
-        return _without_conversation(plan, policy)
+        return _without_conversation(plan, policy, counter)
     body = extractive_summary(plan.all_folded, without_attachments(plan.previous_summary))
     wanted = recent_identifiers(plan.all_folded)
-    text = _assembled(body, "", plan, policy)
+    text = _assembled(body, "", plan, policy, counter)
     audit = audit_summary(text, identifiers=wanted, latest_ask=None, policy=policy.identifier_policy)
     if not audit.missing_identifiers:
         return Summary(text, "extractive")
-    text = _with_identifiers(body, "", plan, policy, audit.missing_identifiers)
+    text = _with_identifiers(body, "", plan, policy, counter, audit.missing_identifiers)
     return Summary(text, "extractive", added_identifiers=audit.missing_identifiers)
 
 
@@ -184,9 +181,9 @@ def split_section(prefix: str) -> str:
     return f"\n\n{SPLIT_HEADING}\n\n" + "\n".join(lines) if prefix else ""
 
 
-def _without_conversation(plan: Preparation, policy: SummaryPolicy) -> Summary:
+def _without_conversation(plan: Preparation, policy: SummaryPolicy, counter: Counter) -> Summary:
     previous = without_attachments(plan.previous_summary)
-    return Summary(_assembled(fallback_summary(previous), "", plan, policy), "none")
+    return Summary(_assembled(fallback_summary(previous), "", plan, policy, counter), "none")
 
 
 async def _body(plan: Preparation, policy: SummaryPolicy, ask: Ask, counter: Counter, reasons: list[str]) -> str:
@@ -246,7 +243,9 @@ async def _prefix(plan: Preparation, policy: SummaryPolicy, ask: Ask, counter: C
     return await _stages(plan.prefix, None, policy, ask, counter, prefix_instructions(), PREFIX_ANSWER_SHARE)
 
 
-def _assembled(body: str, prefix: str, plan: Preparation, policy: SummaryPolicy, room_for: int = 0) -> str:
+def _assembled(
+    body: str, prefix: str, plan: Preparation, policy: SummaryPolicy, counter: Counter, room_for: int = 0
+) -> str:
     """Put body and attachments together within the cap; ``room_for`` weighted characters stay free."""
     lines = recent_turn_lines(plan.cut_turns, policy.limits.line_chars)
     recent = f"\n\n{RECENT_HEADING}\n" + "\n".join(lines) if lines else ""
@@ -258,11 +257,20 @@ def _assembled(body: str, prefix: str, plan: Preparation, policy: SummaryPolicy,
         + bounded_file_lists_text(plan.files.read_files, plan.files.modified_files)
     )
     suffix = mask_credentials(suffix) + policy.rules
-    return cap_with_suffix(mask_credentials(body), suffix, policy.limits.summary_chars - room_for)
+    return _capped(mask_credentials(body), suffix, policy.limits, counter, policy.limits.summary_chars - room_for)
+
+
+def _capped(body: str, suffix: str, limits: Limits, counter: Counter, max_chars: int) -> str:
+    """Fit a summary to both caps: weighted characters, and an eighth of the window in tokens."""
+    text = cap_with_suffix(body, suffix, max_chars)
+    while (tokens := counter.text(text)) > limits.summary_tokens and max_chars > 0:
+        max_chars = max_chars * limits.summary_tokens // tokens
+        text = cap_with_suffix(body, suffix, max_chars)
+    return text
 
 
 def _with_identifiers(
-    body: str, prefix: str, plan: Preparation, policy: SummaryPolicy, missing: tuple[str, ...]
+    body: str, prefix: str, plan: Preparation, policy: SummaryPolicy, counter: Counter, missing: tuple[str, ...]
 ) -> str:
     room = sum(weighted_chars(identifier) + 3 for identifier in missing)
-    return add_identifiers(_assembled(body, prefix, plan, policy, room), missing)
+    return add_identifiers(_assembled(body, prefix, plan, policy, counter, room), missing)

@@ -25,7 +25,7 @@ from turngraph.hooks import Hooks
 from turngraph.messages import Message
 from turngraph.models.model import ModelRequest
 from turngraph.summary_sections import build_sections, has_required_sections
-from turngraph.tokens import EstimateCounter
+from turngraph.tokens import EstimateCounter, TiktokenCounter
 
 SMALL = {"compaction": {"keep_recent_tokens": 1_000}}
 GOOD = build_sections(decisions="Use DuckDB", asks="turn number")
@@ -310,6 +310,16 @@ def test_a_dry_run_stores_nothing(tmp_path: Path) -> None:
     outcome = asyncio.run(run_compaction(home.context, home.session, trigger="manual", dry_run=True))
     assert outcome.compacted and outcome.summary and outcome.entry is None
     assert size(home) == before and "compactionCount" not in home.entry
+
+
+def test_a_summary_of_dense_text_keeps_to_an_eighth_of_the_window_in_tokens(tmp_path: Path) -> None:
+    counter = TiktokenCounter()
+    dense = build_sections(decisions=" ".join(f"{i * 7919:x}%{i}^" for i in range(3_000)), asks="turn number")
+    home = make_home(tmp_path, model=scripted(then=dense, window=8_000), settings=SMALL, counter=counter)
+    home.say(*turns(60))
+    assert run(home)["route"] == "compacted"
+    assert counter.text(summary_of(home)) <= 1_000
+    assert has_required_sections(summary_of(home))
 
 
 def test_a_cancelled_compaction_stores_nothing(tmp_path: Path) -> None:
