@@ -24,7 +24,8 @@ from tests.turn_home import Runtime, scripted
 from turngraph.clock import DerivedIds, FixedClock, iso_ms, to_ms
 from turngraph.config import AgentSettings, load_settings
 from turngraph.errors import SessionBusy, StoreError
-from turngraph.hooks import Handler, Hooks
+from turngraph.hook_calls import Handler
+from turngraph.hooks import Hooks
 from turngraph.inbound import Attachment, Inbound
 from turngraph.tokens import EstimateCounter
 

@@ -246,7 +246,9 @@ def test_a_killed_writer_leaves_the_old_or_the_new_table(store: SessionStore) ->
 
 
 KEYS = st.sampled_from([MAIN, "Agent:Main:MAIN", "agent:main:日本語", "global", "x"])
-VALUES = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=9) | st.just([{}, []])
+VALUES: st.SearchStrategy[object] = (
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=9) | st.just([{}, []])
+)
 TABLES = st.dictionaries(KEYS, st.dictionaries(st.sampled_from("abcd"), VALUES, max_size=4), max_size=4)
 
 
