@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 _CONTENT_RULES = (
     *(CANONICAL_CONTENT, RESULT_IDS, KNOWN_BLOCKS, BLANK_USERS, BLANK_TEXT),
-    *(ANNOTATE_INTER_SESSION, SILENT_ANSWERS),
+    ANNOTATE_INTER_SESSION,
 )
 
 
@@ -86,12 +86,13 @@ def repair_history(
         messages,
         lift_result_blocks,
         lambda m: rewrite(m, (*_CONTENT_RULES, sound_images(max_image_px), *_answer_rules(policy)), is_plain),
-        lambda m: _drop_thoughts(m, policy),
+        lambda m: resolve_call_names(m, allowed_tools or ()).step,
         lambda m: clean_tool_calls(m, allowed_tools, canonical=True).step,
+        lambda m: _drop_thoughts(m, policy),
         lambda m: pair_results(m, now_ms).step(len(m)),
         lambda m: rename_ids(m, policy.id_mode, keep_kimi=policy.keep_kimi_ids),
         strip_stale_usage,
-        lambda m: rewrite(m, (STRIP_DETAILS, ENSURE_USAGE)),
+        lambda m: rewrite(m, (STRIP_DETAILS, SILENT_ANSWERS, ENSURE_USAGE)),
         lambda m: chain(m, LONE_REASONING, unpair_calls) if policy.responses else Step(m),
     )
 
@@ -147,10 +148,8 @@ def prepare_request(
     """
     step = chain(
         to_model(messages),
-        lambda m: repair_history(m, policy, now_ms),
+        lambda m: repair_history(m, policy, now_ms, allowed_tools),
         prune_processed,
-        lambda m: resolve_call_names(m, allowed_tools or ()).step,
-        lambda m: pair_results(m, now_ms).step(len(m)),
         lambda m: apply_turn_rules(m, policy, now_ms),
     )
     return Sanitized(step.messages, step.decisions)
@@ -179,6 +178,8 @@ async def sanitize(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str,
         state["messages"],
         resolve_policy(facts.provider, facts.api, facts.model_id),
         to_ms(context.clock.now()),
-        frozenset(tool.spec.name for tool in context.tools),
+        # A replay answers with recorded calls, whose tools this installation need not have.
+        frozenset(tool.spec.name for tool in context.tools) if context.live else None,
+        context.settings.image_max_dimension_px,
     )
     return {"messages": repaired.messages, "decisions": repaired.decisions}

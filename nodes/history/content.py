@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nodes.history.step import Rule, Step, as_tuple, decide
-from nodes.silent import SILENT_TOKEN, is_silent
+from nodes.silent import is_silent
 from turngraph.messages import TEXT_TYPES, THINKING_TYPES, TOOL_CALL_TYPES, Block, Message, block_text, text_block
 from turngraph.text import js_trim
 
@@ -58,7 +58,7 @@ def says_something(message: Message) -> bool:
 
 
 def is_plain(message: Message) -> bool:
-    """Whether a message is in the form that all but a few have, so that no rule of this module has anything to do.
+    """Whether a message is in the form that all but a few have, so that no rule about its content has anything to do.
 
     One look at the blocks here saves several rules a look of their own.
     """
@@ -70,17 +70,15 @@ def is_plain(message: Message) -> bool:
         return role == "user" and bool(js_trim(content))
     if not isinstance(content, list) or (role == "toolResult" and not raw.get("toolCallId")):
         return False
-    texts = 0
     for block in content:
         kind = block.get("type") if isinstance(block, dict) else None
         if kind == "text":
-            texts += 1
             text = block.get("text")
             if not isinstance(text, str) or not js_trim(text) or "thought_signature" in block:
                 return False
         elif kind != "toolCall" or role != "assistant" or "thoughtSignature" in block:
             return False
-    return bool(content) and not (role == "assistant" and texts == 1 and SILENT_TOKEN in block_text(content[0]).upper())
+    return bool(content)
 
 
 def _annotated(message: Message) -> Message:
@@ -215,10 +213,10 @@ def _spoken(message: Message) -> Message | None:
     content = message.raw.get("content")
     if not isinstance(content, list):
         return message
-    said = [block for block in content if not (isinstance(block, dict) and block.get("type") in THINKING_TYPES)]
-    if len(said) != 1 or not isinstance(said[0], dict) or said[0].get("type") != "text":
+    if not any(isinstance(block, dict) and is_silent(block_text(block)) for block in content):
         return message
-    return None if is_silent(block_text(said[0])) else message
+    said = [block for block in without_blank(content) if block.get("type") not in THINKING_TYPES]
+    return message if len(said) > 1 else None
 
 
 # An answer of nothing but NO_REPLY only teaches the model to be silent.

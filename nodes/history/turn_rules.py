@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nodes.history.content import RESULT_BLOCK_TYPES, unsaid_answers
+from nodes.history.content import RESULT_BLOCK_TYPES, SILENT_ANSWERS, unsaid_answers
 from nodes.history.pairing import FAILED
 from nodes.history.provider_policy import TranscriptPolicy
-from nodes.history.step import Pass, Step, as_tuple, chain, decide
+from nodes.history.step import Pass, Step, as_tuple, chain, decide, rewrite
 from nodes.history.thinking import LONE_REASONING, has_thinking, strip_unsigned
 from nodes.history.usage import zero_usage
 from turngraph.decisions import Origin
@@ -34,7 +34,8 @@ def apply_turn_rules(messages: Sequence[Message], policy: TranscriptPolicy, now_
         passes.append(drop_dangling)  # pairing has seen to the calls of all other turns
     if policy.responses:
         passes.append(LONE_REASONING)
-    passes.append(unsaid_answers(blank_text_refused=refuses_blank, keep_thinking=signed))
+    unsaid = unsaid_answers(blank_text_refused=refuses_blank, keep_thinking=signed)
+    passes.append(lambda m: rewrite(m, (SILENT_ANSWERS, unsaid)))
     if policy.alternates:
         passes.append(merge_assistants)
         passes.append(merge_users)

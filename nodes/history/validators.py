@@ -17,6 +17,7 @@ from nodes.history.content import is_blank, says_something
 from nodes.history.thinking import is_base64, is_replayable, is_signed
 from nodes.history.to_model import MODEL_ROLES
 from turngraph.messages import TEXT_TYPES, THINKING_TYPES, TOOL_CALL_TYPES, Message
+from turngraph.text import js_trim
 
 Provider = Literal["anthropic", "openai-chat", "openai-responses", "gemini", "mistral"]
 PROVIDERS: tuple[Provider, ...] = ("anthropic", "openai-chat", "openai-responses", "gemini", "mistral")
@@ -126,7 +127,7 @@ def _content(message: Message, rules: ProviderRules) -> Iterator[str]:
     if isinstance(content, str):
         if role != "user":
             yield f"{role} content is a text, not a list of blocks"
-        elif not content.strip():
+        elif not js_trim(content):
             yield "an empty user message"
         return
     if not isinstance(content, list):
