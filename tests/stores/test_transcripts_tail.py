@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from stores.transcript_reading import ChunksBackward
 from stores.transcripts import Transcript
+from tests.builders import user
 from turngraph.clock import DerivedIds, FixedClock
 
 NOW = datetime(2026, 3, 16, 9, 40, tzinfo=UTC)
@@ -145,6 +146,27 @@ def test_tail_read_equals_full_read_of_any_file(tmp_path: Path, rows: list[bytes
     path = tmp_path / "any.jsonl"
     path.write_bytes(b"\n".join(rows))
     assert_tail_equals_full(path)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=lines())
+def test_the_first_append_to_any_file_mends_it_and_changes_nothing_visible(tmp_path: Path, rows: list[bytes]) -> None:
+    path = tmp_path / "any.jsonl"
+    path.write_bytes(b"\n".join(rows))
+    for backup in tmp_path.glob("*.bak.*"):
+        backup.unlink()
+    before, transcript = path.read_bytes(), opened(path)
+    visible = told(transcript)["messages"]
+    needed_mending = opened(path, full=True).report.repairs
+    added = transcript.append_message(user("next"))
+    after = opened(path, full=True)
+    assert told(after)["messages"] == [*visible, (added.id, dict(user("next").raw))]
+    assert told(after) == told(transcript) == told(opened(path))
+    if transcript.is_complete:
+        assert after.report.repairs == ()
+        assert [backup.read_bytes() for backup in tmp_path.glob("*.bak.*")] == [before] * bool(needed_mending)
+    else:
+        assert path.read_bytes().startswith(before)
 
 
 def vector_transcripts() -> list[Any]:
