@@ -137,8 +137,7 @@ def apply_plan(database: Database, plan: SyncPlan, sizes: Sizes, problems: list[
         with database.write() as connection:
             removed = writing.drop_files(connection, gone)
             writing.mark_read(connection, [(f.source, f.path, f.size, f.mtime_ns, f.read_ns) for f in drifted])
-            if removed:
-                writing.touch(connection)
+            writing.touch(connection)
     return SyncReport("", counts["added"], counts["changed"], removed, plan.unchanged + len(touched), counts["chunks"])
 
 
