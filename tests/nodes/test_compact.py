@@ -286,7 +286,7 @@ def test_what_the_summariser_used_is_in_the_decision(tmp_path: Path) -> None:
 def test_a_history_of_heartbeats_is_folded_without_a_model(tmp_path: Path) -> None:
     model = scripted(window=16_000)
     home = make_home(tmp_path, model=model, settings=SMALL)
-    home.say(*[m for _ in range(900) for m in (user("HEARTBEAT_OK"), assistant("NO_REPLY"))])
+    home.say(*[m for _ in range(400) for m in (user("HEARTBEAT_OK"), assistant("NO_REPLY"))])
     assert run(home)["route"] == "compacted"
     assert model.requests == []
     assert home.transcript.branch()[-1].raw["turngraph"]["maker"] == "none"
