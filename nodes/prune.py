@@ -13,7 +13,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from nodes.history.sizes import prune_chars
-from nodes.history.step import Step, as_tuple
+from nodes.history.step import as_tuple
+from nodes.projections import (
+    PROJECTION_TYPE,
+    Projection,
+    Projections,
+    read_projections,
+    record_projections,
+    replay_projections,
+)
 from nodes.state import TurnContext, TurnState
 from turngraph.clock import to_ms
 from turngraph.decisions import Decision
@@ -30,7 +38,6 @@ if TYPE_CHECKING:
 
 NODE = "prune"
 TOUCH_TYPE = "openclaw.cache-ttl"
-PROJECTION_TYPE = "turngraph.projection"
 IMAGE_REMOVED = "[image removed during context pruning]"
 CLEARED = "[Old tool result content cleared]"
 CHARS_PER_TOKEN = 4
@@ -79,71 +86,6 @@ def prune_rules(pruning: ContextPruning) -> PruneRules | None:
         clears=pruning.hard_clear.enabled,
         placeholder=pruning.hard_clear.placeholder.strip() or CLEARED,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Projection:
-    """How one tool result is shown from now on.
-
-    Attributes:
-        tool_call_id, timestamp_ms: which result; ids alone are reused by some models.
-        text: what stands in its place.
-    """
-
-    tool_call_id: str
-    timestamp_ms: float | None
-    text: str
-
-    @property
-    def key(self) -> tuple[str, float | None]:
-        return self.tool_call_id, self.timestamp_ms
-
-    def to_data(self) -> dict[str, Any]:
-        """Return the data of its ``turngraph.projection`` entry."""
-        return {"toolCallId": self.tool_call_id, "timestamp": self.timestamp_ms, "text": self.text}
-
-
-Projections = Mapping[tuple[str, float | None], Projection]
-
-
-def read_projections(entries: Iterable[Any]) -> dict[tuple[str, float | None], Projection]:
-    """Collect projections from the data of ``turngraph.projection`` entries, oldest first; the last one wins.
-
-    An entry may hold one or a list under ``results``; what cannot be read is left out.
-    """
-    found: dict[tuple[str, float | None], Projection] = {}
-    for data in entries:
-        items = data.get("results", [data]) if isinstance(data, Mapping) else ()
-        for item in items if isinstance(items, list) else ():
-            if not isinstance(item, Mapping) or not isinstance(item.get("text"), str):
-                continue
-            at = item.get("timestamp")
-            projection = Projection(
-                str(item.get("toolCallId", "")),
-                at if isinstance(at, (int, float)) and not isinstance(at, bool) else None,
-                item["text"],
-            )
-            found[projection.key] = projection
-    return found
-
-
-def replay_projections(messages: Sequence[Message], projections: Projections) -> Step:
-    """Show every tool result as it was projected before, byte for byte."""
-    if not projections:
-        return Step(as_tuple(messages))
-    out: list[Message] = []
-    shown: list[Message] = []
-    for message in messages:
-        if message.raw.get("role") == "toolResult":
-            projection = projections.get((message.tool_call_id, message.timestamp_ms))
-            if projection is not None and message.raw.get("content") != [text_block(projection.text)]:
-                shown.append(message)
-                message = message.evolve(content=[text_block(projection.text)])
-        out.append(message)
-    if not shown:
-        return Step(as_tuple(messages))
-    why = f"{len(shown)} tool results shown as they were shortened before, so that the cached prefix holds"
-    return Step(tuple(out), (Decision(NODE, "trimmed", why, entry_ids(shown)),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,11 +274,6 @@ def prune_gate(
     return Gate(True, f"cache expired: last touch {age_ms / 1000:.0f} s ago, ttl {ttl_ms / 1000:.0f} s")
 
 
-def touch_data(now_ms: float, provider: str, model_id: str) -> dict[str, Any]:
-    """Return the data of a cache-touch entry, written at the end of a turn."""
-    return {"timestamp": now_ms, "provider": provider, "modelId": model_id}
-
-
 def read_touch(data: Any, provider: str, model_id: str) -> float | None:
     """Return the time of a recorded touch, ``None`` when it belongs to another provider or model."""
     if not isinstance(data, Mapping):
@@ -429,9 +366,3 @@ def load_prune_state(transcript: Transcript, provider: str, model_id: str) -> Pr
     recorded = (e.raw.get("data") for e in transcript.entries() if e.raw.get("customType") == PROJECTION_TYPE)
     touched_ms = read_touch(touch.raw.get("data"), provider, model_id) if touch else None
     return PruneState(read_projections(recorded), touched_ms)
-
-
-def record_projections(transcript: Transcript, projections: Sequence[Projection]) -> None:
-    """Append new projections as one ``turngraph.projection`` entry."""
-    data = {"results": [projection.to_data() for projection in projections]}
-    transcript.append_custom(PROJECTION_TYPE, data)

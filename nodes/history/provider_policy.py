@@ -28,7 +28,6 @@ _ALIASES = {
 _GOOGLE_APIS = frozenset({"google-generative-ai", "google-gemini-cli"})
 _ANTHROPIC_APIS = frozenset({"anthropic-messages", "bedrock-converse-stream"})
 RESPONSES_APIS = frozenset({"openai-responses", "openai-codex-responses"})
-_OPENAI_APIS = RESPONSES_APIS | {"openai-completions"}
 _DEFAULT_APIS = {
     "anthropic": "anthropic-messages",
     "anthropic-vertex": "anthropic-messages",

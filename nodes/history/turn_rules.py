@@ -16,7 +16,6 @@ from nodes.history.thinking import LONE_REASONING, has_thinking, strip_unsigned
 from nodes.history.usage import zero_usage
 from turngraph.decisions import Origin
 from turngraph.messages import THINKING_TYPES, TOOL_CALL_TYPES, Message, text_block
-from turngraph.text import js_trim
 
 CALLS_OMITTED = "[tool calls omitted]"
 BOOTSTRAP_TEXT = "(session bootstrap)"
@@ -219,8 +218,3 @@ def open_with_user(messages: Sequence[Message], now_ms: float) -> Step:
     first = Message(raw, Origin("synthetic", name="session bootstrap"), derived=True)
     why = "history begins with an answer; a user turn was put in front"
     return Step((first, *messages), (decide("repaired", why, messages[:1], len(messages), len(messages) + 1),))
-
-
-def is_bootstrapped(messages: Sequence[Message]) -> bool:
-    """Whether a history already opens with the turn of :func:`open_with_user`."""
-    return bool(messages) and messages[0].raw.get("role") == "user" and js_trim(messages[0].text) == BOOTSTRAP_TEXT

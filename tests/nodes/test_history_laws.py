@@ -11,7 +11,8 @@ from nodes.history.provider_policy import TranscriptPolicy, resolve_policy
 from nodes.history.sizes import guard_chars, prune_chars
 from nodes.history.validators import PROVIDERS, Provider, problems
 from nodes.limit_history import limit_and_settle
-from nodes.prune import PruneRules, prune_results, replay_projections
+from nodes.projections import replay_projections
+from nodes.prune import PruneRules, prune_results
 from nodes.sanitize import prepare_request, sanitize_history
 from tests.nodes.histories import model_histories, session_histories, texts
 from turngraph.messages import Message

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from nodes.projections import read_projections, replay_projections
 from nodes.prune import (
     CLEARED,
     IMAGE_REMOVED,
@@ -17,8 +18,6 @@ from nodes.prune import (
     prune_request,
     prune_results,
     prune_rules,
-    read_projections,
-    replay_projections,
 )
 from tests.builders import assistant, call, result, thinking, user
 from turngraph.config.schema_agent import ContextPruning
