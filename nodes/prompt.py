@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from nodes.attachments import MIB, take_in
+from nodes.attachments import MIB, entry_media, take_in
 from nodes.events import emit, emit_message
 from nodes.loop_state import LoopInput, LoopOutput
 from nodes.overflow import plan_recovery
 from nodes.prompt_hooks import ask_prompt_hooks
 from nodes.record import record
 from nodes.state import Attempts, Reply, TurnContext, TurnState
+from stores.media import MediaFact
 from turngraph.decisions import Decision
 from turngraph.messages import Message, text_block, user_message
 
@@ -94,7 +95,7 @@ async def _append_user(
     """Append the user's message; an unanswered one of a crashed turn is taken along (spec/context.md 1, step 9)."""
     context = runtime.context
     inbound = state["inbound"]
-    messages, text, decisions = _merge_orphan(state["messages"], state.get("text", ""), context)
+    messages, text, left, decisions = _merge_orphan(state["messages"], state.get("text", ""), context)
     extra: dict[str, Any] | None = None
     if inbound.recorded is not None:
         message = Message(inbound.recorded)
@@ -103,7 +104,8 @@ async def _append_user(
         limit_bytes = int(context.settings.media_max_mb * MIB)
         taken = take_in(text, inbound.attachments, context.media.put, limit_bytes)
         decisions = (*decisions, *taken.decisions)
-        extra = {"turngraph": {"media": [fact.raw for fact in taken.media]}} if taken.media else None
+        media = (*left, *taken.media)
+        extra = {"turngraph": {"media": [fact.raw for fact in media]}} if media else None
         fields: dict[str, Any] = {"provenance": inbound.provenance} if inbound.provenance else {}
         message = user_message([text_block(taken.text)], inbound.at or context.clock.now(), **fields)
     written = await record(message, runtime, durable=True, extra=extra)
@@ -115,13 +117,13 @@ async def _append_user(
 
 def _merge_orphan(
     messages: tuple[Message, ...], text: str, context: TurnContext
-) -> tuple[tuple[Message, ...], str, tuple[Decision, ...]]:
+) -> tuple[tuple[Message, ...], str, tuple[MediaFact, ...], tuple[Decision, ...]]:
     last = context.opened.branch()[-1:] if messages else ()
     if not last or last[0].type != "message" or messages[-1].entry_id != last[0].id:
-        return messages, text, ()
+        return messages, text, (), ()
     orphan = messages[-1]
     if orphan.role != "user":
-        return messages, text, ()
+        return messages, text, (), ()
     context.opened.move_leaf(last[0].parent_id)
     merged = text if orphan.text.strip() == text.strip() else f"{orphan.text}\n\n{text}"
     decision = Decision(
@@ -130,7 +132,7 @@ def _merge_orphan(
         why="the newest entry was a user message without an answer; its text stands in front of the new message",
         entry_ids=(last[0].id,),
     )
-    return messages[:-1], merged, (decision,)
+    return messages[:-1], merged, entry_media(last[0].raw), (decision,)
 
 
 async def _record_failure(text: str, runtime: Runtime[TurnContext]) -> None:

@@ -7,6 +7,7 @@ when nothing changed (design decision 16, spec/context.md section 0).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -176,7 +177,11 @@ class Message:
 
 def _sha256(message: Message) -> bytes:
     options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
-    return sha256(orjson.dumps(message.raw, option=options, default=str)).digest()
+    try:
+        data = orjson.dumps(message.raw, option=options, default=str)
+    except TypeError:
+        data = json.dumps(message.raw, sort_keys=True, default=str).encode()
+    return sha256(data).digest()
 
 
 def block_text(block: Block) -> str:
@@ -192,7 +197,11 @@ def entry_ids(messages: Iterable[Message]) -> tuple[str, ...]:
 
 def compact_json(value: Any) -> str:
     """Write ``value`` as JavaScript's ``JSON.stringify`` does: no spaces, non-ASCII kept, 1.0 as 1."""
-    return orjson.dumps(_javascript_numbers(value)).decode()
+    plain = _javascript_numbers(value)
+    try:
+        return orjson.dumps(plain).decode()
+    except TypeError:  # lone surrogates and integers beyond 64 bits, which JSON allows and orjson does not write
+        return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
 
 
 def _javascript_numbers(value: Any) -> Any:
