@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from nodes.events import emit, emit_message
+from nodes.loop_detection import LoopWatch
 from nodes.loop_state import LoopState
 from nodes.record import record
 from nodes.state import TurnContext
@@ -33,6 +34,7 @@ class Planned:
     arguments: Mapping[str, Any] | None = None
     refused: ToolResult | None = None
     decisions: tuple[Decision, ...] = ()
+    warning: str = ""  # goes behind the result, for the model to read
 
 
 async def tools(state: LoopState, runtime: Runtime[TurnContext]) -> dict[str, Any]:
@@ -59,8 +61,10 @@ async def tools(state: LoopState, runtime: Runtime[TurnContext]) -> dict[str, An
     recorded: list[Message] = []
     for plan, result in zip(planned, results, strict=True):
         emit(runtime, "tool_execution_end", toolCallId=plan.call.id, result=result.content, isError=result.is_error)
+        _watched(plan, result, context)
+        content = [*result.content, text_block(plan.warning)] if plan.warning else result.content
         message = tool_result_message(
-            plan.call, result.content, context.clock.now(), is_error=result.is_error, details=result.details
+            plan.call, content, context.clock.now(), is_error=result.is_error, details=result.details
         )
         written = await record(message, runtime, durable=True)
         decisions.extend(written.decisions)
@@ -80,6 +84,31 @@ async def _plan(call: ToolCall, runtime: Runtime[TurnContext]) -> Planned:
     context = runtime.context
     if not context.steering.empty():
         return Planned(call, refused=_error(SKIPPED_TEXT, "ABORTED"))
+    verdict = _watch(context).before(call.name, call.arguments) if context.live else None
+    if verdict is None:
+        return await _checked(call, context)
+    why = f"{verdict.detector}: {call.name} called {verdict.count} times"
+    decision = Decision("prompt:tools", "dropped" if verdict.level == "critical" else "warned", why)
+    if verdict.level == "critical":
+        return Planned(call, refused=_error(verdict.message, "NOT_ALLOWED"), decisions=(decision,))
+    plan = await _checked(call, context)
+    return replace(plan, warning=verdict.message, decisions=(decision, *plan.decisions))
+
+
+def _watch(context: TurnContext) -> LoopWatch:
+    if context.loop_watch is None:
+        context.loop_watch = LoopWatch(context.settings.tools.loop_detection)
+    return context.loop_watch
+
+
+def _watched(plan: Planned, result: ToolResult, context: TurnContext) -> None:
+    if context.live:
+        outcome = {"content": result.content, "details": result.details}
+        unknown = plan.tool is None and result.details.get("code") == "NOT_FOUND"
+        _watch(context).after(plan.call.name, plan.call.arguments, outcome, unknown_tool=unknown)
+
+
+async def _checked(call: ToolCall, context: TurnContext) -> Planned:
     named = {tool.spec.name: tool for tool in context.tools}
     tool = named.get(call.name) or named.get(TOOL_ALIASES.get(call.name, ""))
     if tool is None:

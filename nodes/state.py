@@ -24,6 +24,7 @@ from turngraph.tokens import Counter, total
 from turngraph.tools.tool import Tool
 
 if TYPE_CHECKING:
+    from nodes.loop_detection import LoopWatch
     from nodes.prune import PruneState
     from nodes.segments import PromptParts
     from stores.home import Home
@@ -235,6 +236,7 @@ class TurnContext:
         sequential_tools: run tool calls one after another in place of side by side.
         pending_calls: calls of the last recorded answer that have no result yet, id to name.
         prune_state: projections and cache touch as this turn knows them; set by ``prune``.
+        loop_watch: calls of this turn so far, to notice a model that goes round in circles; set by the tool node.
         file_changed: called with a workspace-relative path after a tool wrote it.
         session_changed: called with a transcript after a compaction, so that its index is brought up to date; the
             second argument says whether to wait for it.
@@ -268,6 +270,7 @@ class TurnContext:
     sequential_tools: bool = False
     pending_calls: dict[str, str] = field(default_factory=dict)
     prune_state: PruneState | None = None
+    loop_watch: LoopWatch | None = None
     file_changed: Callable[[str], Awaitable[None]] | None = None
     session_changed: Callable[[Path, bool], Awaitable[None]] | None = None
     session_key: str = ""
