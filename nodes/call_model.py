@@ -10,6 +10,7 @@ from nodes.events import emit, emit_message
 from nodes.history.replay_boundary import normalize_model_output
 from nodes.inbox import take_queued
 from nodes.loop_state import LoopState
+from nodes.overflow import is_overflow_answer
 from nodes.record import record
 from nodes.silent import SilentGate, is_silent, strip_silent
 from nodes.state import Reply, TurnContext
@@ -48,8 +49,12 @@ async def model(state: LoopState, runtime: Runtime[TurnContext]) -> dict[str, An
         return {"step": "done", "failure": failure, "model_calls": calls + 1, "decisions": (decision,)}
     if answer is None:
         return {"step": "done", "route": "answered", "reply": _reply(state["messages"]), "decisions": decisions}
-    answer = normalize_model_output(answer, tuple(tool.name for tool in request.tools))
     _count(context, answer)
+    if context.live and is_overflow_answer(answer, context.model.facts.context_window):
+        overflow = ModelError(_overflow_text(answer), kind="overflow")
+        decision = Decision(node="prompt:model", what="failed", why=f"not recorded: {overflow}")
+        return {"step": "done", "failure": overflow, "model_calls": calls + 1, "decisions": (*decisions, decision)}
+    answer = normalize_model_output(answer, tuple(tool.name for tool in request.tools))
     written = await record(answer, runtime)
     decisions = (*decisions, *written.decisions)
     messages = (*state["messages"], *written.messages)
@@ -174,6 +179,11 @@ async def _tell_output(candidate: Model, answer: Message, context: TurnContext) 
         usage=answer.usage or {},
     )
     context.collector.note(failed)
+
+
+def _overflow_text(answer: Message) -> str:
+    told = answer.raw.get("errorMessage")
+    return told if isinstance(told, str) else "the provider cut the prompt: its usage is above the context window"
 
 
 def _reply(messages: Any) -> Reply:

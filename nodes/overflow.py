@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from nodes.compaction.usage import normalise_usage, prompt_tokens
 from nodes.state import Attempts
 from turngraph.decisions import Decision, What
 from turngraph.errors import ModelError
@@ -116,14 +117,13 @@ def is_overflow_answer(message: Message, window_tokens: int | None) -> bool:
     if message.stop_reason == "error":
         text = message.raw.get("errorMessage")
         return isinstance(text, str) and read_overflow_text(text).is_overflow
-    usage = message.usage
-    if usage is None or not window_tokens:
+    usage = normalise_usage(message.usage)
+    prompt = prompt_tokens(usage)
+    if usage is None or prompt is None or not window_tokens:
         return False
-    counts = {key: value for key, value in usage.items() if isinstance(value, (int, float))}
-    prompt = sum(counts.get(key, 0) for key in ("input", "cacheRead", "cacheWrite"))
     if message.stop_reason == "stop":
         return prompt > window_tokens
-    return message.stop_reason == "length" and not counts.get("output") and prompt >= 0.99 * window_tokens
+    return message.stop_reason == "length" and not usage.get("output") and prompt >= 0.99 * window_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,14 +208,8 @@ def has_oversized_results(messages: Sequence[Message], window_tokens: int) -> bo
 
 def last_prompt_tokens(messages: Sequence[Message]) -> int:
     """Return the prompt size that the last answer with a usage reported; 0 when none did."""
-    for message in reversed(messages):
-        usage = message.usage
-        if usage:
-            counts = [usage.get(key) for key in ("input", "cacheRead", "cacheWrite")]
-            prompt = int(sum(count for count in counts if isinstance(count, (int, float))))
-            if prompt > 0:
-                return prompt
-    return 0
+    reported = (prompt_tokens(normalise_usage(message.usage)) for message in reversed(messages))
+    return next((tokens for tokens in reported if tokens), 0)
 
 
 def _decision(what: What, why: str) -> Decision:

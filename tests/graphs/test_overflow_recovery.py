@@ -115,3 +115,14 @@ async def test_a_silent_reply_is_not_shown_while_it_streams(tmp_path: Path) -> N
     await bench.turn("hello", ["NO REPLY is not what I mean"])
     shown = [data["text"] for event, data in bench.sink.spools[-1].events if event == "message_update"]
     assert "".join(shown) == "NO REPLY is not what I mean"
+
+
+async def test_a_prompt_that_the_provider_cut_without_a_word_is_compacted_and_sent_again(tmp_path: Path) -> None:
+    """spec/compaction.md 2.8: silent overflow."""
+    bench = await talked(tmp_path)
+    usage = {"input": 20_000, "output": 5, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 20_005}
+    bench.model = replying(bench, {"content": "I forgot what you said", "usage": usage}, "with everything in sight")
+    outcome = await bench.turn("the new message")
+    assert outcome.reply is not None and outcome.reply.text == "with everything in sight"
+    assert "I forgot what you said" not in [text for _, text in bench.spoken()]
+    assert path(outcome.trace).count("compact") == 1
