@@ -96,21 +96,33 @@ async def run_flush(state: TurnState, context: TurnContext) -> Flushed:
     settings = context.settings
     flush = settings.compaction.memory_flush
     prompts = flush_prompts(flush.prompt, flush.system_prompt, context.clock.now(), settings.zone)
-    model = context.flush_model or context.model
     limits = effective_settings(settings.compaction, context.window_tokens)
-    if model.facts.provider == OFFLINE or (not context.live and context.flush_model is None):
+    models = flush_models(context)
+    if not models:
         return await _without_model(prompts, limits, context)
     copied = newest_that_fit(state["messages"], limits.threshold_tokens - PROMPT_ROOM_TOKENS, context.counter)
     asked = user_message([text_block(prompts.prompt)], context.clock.now())
-    system, stable_chars = system_text(state.get("system", ()))
-    return await _ask(
-        model,
-        (*copied, asked),
-        "\n\n".join(part for part in (system, prompts.system) if part),
-        stable_chars,
-        prompts.path,
-        context,
-    )
+    base, stable_chars = system_text(state.get("system", ()))
+    system = "\n\n".join(part for part in (base, prompts.system) if part)
+    for index, model in enumerate(models):
+        try:
+            return await _ask(model, (*copied, asked), system, stable_chars, prompts.path, context)
+        except ModelError:
+            if index + 1 == len(models):
+                raise
+    raise AssertionError("there is at least one model")
+
+
+def flush_models(context: TurnContext) -> tuple[Model, ...]:
+    """Return the models to try; none offline and in a replay, where the facts are picked out without one.
+
+    ``memoryFlush.model`` is exact: it has no fallbacks.
+    """
+    if context.flush_model is not None:
+        chosen: tuple[Model, ...] = (context.flush_model,)
+    else:
+        chosen = (context.model, *context.fallbacks) if context.live else ()
+    return tuple(model for model in chosen if model.facts.provider != OFFLINE)
 
 
 def newest_that_fit(messages: Sequence[Message], room_tokens: int, counter: Counter) -> tuple[Message, ...]:

@@ -155,6 +155,15 @@ def test_three_failures_in_a_row_end_the_cycle_and_the_user_is_told_once(tmp_pat
     assert len(notices) == 1 and "could not be saved" in notices[0]
 
 
+def test_a_fallback_of_the_session_model_takes_over_but_a_named_flush_model_has_none(tmp_path: Path) -> None:
+    down = ModelError("429", kind="rate")
+    home = make_home(tmp_path / "a", model=scripted([down]), fallbacks=(scripted([write("fact\n"), "NO_REPLY"]),))
+    assert run(home)["decisions"][0].what == "flushed" and note(home) == "fact\n"
+    other = scripted(then="NO_REPLY")
+    home = make_home(tmp_path / "b", model=other, fallbacks=(other,), flush_model=scripted([down]))
+    assert run(home)["decisions"][0].what == "failed" and other.requests == []
+
+
 def test_a_success_clears_earlier_failures(tmp_path: Path) -> None:
     down = ModelError("down", kind="server")
     home = make_home(tmp_path, model=scripted([down, down, "NO_REPLY"]))
