@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from nodes.overflow import Recovery, is_overflow, next_recovery, plan_recovery, 
 from nodes.shrink import shrink, shrink_results
 from nodes.state import Attempts
 from tests.builders import assistant, call, result, user
-from tests.turn_home import make_home
+from tests.turn_home import make_home, scripted
 from turngraph.config import default_settings
 from turngraph.errors import ModelError
 from turngraph.messages import Message
@@ -125,14 +126,10 @@ def test_what_a_user_wrote_is_never_read_as_an_error() -> None:
 
 
 def shrinking(home: Any, **changes: Any) -> dict[str, Any]:
-    import asyncio
-
     return asyncio.run(shrink(home.state(**changes), home.runtime))
 
 
 def test_large_results_are_rewritten_on_a_new_branch(tmp_path: Path) -> None:
-    from tests.turn_home import scripted
-
     home = make_home(tmp_path, model=scripted(window=8_000))
     ids = home.say(user("go"), assistant(call("t1")), result("t1", "r" * 30_000), user("next"))
     before = home.transcript.path.read_bytes()
