@@ -260,7 +260,7 @@ class Agent:
         told = {"content": inbound.text, "sender": inbound.sender}
         context.collector.note(await hooks.observe("message_received", context.hook_context, **told))
         await self._choose_model(inbound, context)
-        outcome = await run_turn(inbound, context, sink=self._traces(), lock=self._lock(context), graph=graph)
+        outcome = await run_turn(inbound, context, sink=self.trace_store(), lock=self._lock(context), graph=graph)
         reply = outcome.reply
         session: SessionFacts | None = outcome.session
         text = await _send(reply.text if reply else "", inbound, context)
@@ -292,7 +292,8 @@ class Agent:
 
         return build_context(self, inbound)
 
-    def _traces(self) -> TraceStore:
+    def trace_store(self) -> TraceStore:
+        """Return the store that the traces of this agent's turns go to."""
         from stores.traces import TraceStore
 
         return TraceStore(
