@@ -27,13 +27,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a compaction did or would do; ``reason`` says why it does not happen."""
+    """What a compaction did or would do.
+
+    Attributes:
+        reason: why it does not happen; ``failed`` when it was tried.
+        first_kept: entry at which the kept tail begins; ``before`` the newest entry before the compaction.
+        folded, kept: messages.
+    """
 
     reason: str | None
     failed: bool = False
     summary: str = ""
     maker: str = ""
     first_kept: str = ""
+    before: str = ""
     folded: int | None = None
     kept: int | None = None
     tokens_before: int | None = None
@@ -65,7 +72,7 @@ def compact(
     if json:
         print_json({"session": key, "dryRun": dry_run, "compacted": report.reason is None} | _facts(report))
     else:
-        _show(report, dry_run=dry_run)
+        _show(report, key, dry_run=dry_run)
     if report.reason is not None:
         raise typer.Exit(3 if report.failed else 1)
 
@@ -87,14 +94,14 @@ def _report_of(outcome: Outcome) -> Report:
     plan, summary = outcome.plan, outcome.summary
     return Report(
         outcome.reason,
-        outcome.failed,
-        summary.text if summary else "",
-        summary.maker if summary else "",
-        plan.first_kept_id if plan else "",
-        len(plan.all_folded) if plan else None,
-        len(plan.kept) if plan else None,
-        outcome.tokens_before,
-        outcome.tokens_after,
+        failed=outcome.failed,
+        summary=summary.text if summary else "",
+        maker=summary.maker if summary else "",
+        first_kept=plan.first_kept_id if plan else "",
+        folded=len(plan.all_folded) if plan else None,
+        kept=len(plan.kept) if plan else None,
+        tokens_before=outcome.tokens_before,
+        tokens_after=outcome.tokens_after,
     )
 
 
@@ -116,6 +123,7 @@ def _compact(agent: Agent, key: str, focus: str) -> Report:
         summary=str(entry.raw["summary"]),
         maker=str(own.get("maker", "")),
         first_kept=str(entry.raw["firstKeptEntryId"]),
+        before=entry.parent_id or "",
         folded=folded,
         kept=after - 1 if after else None,
         tokens_before=done[0].tokens_before,
@@ -127,7 +135,7 @@ def _newest_compaction(branch: tuple[Entry, ...]) -> Entry | None:
     return next((entry for entry in reversed(branch) if entry.type == "compaction"), None)
 
 
-def _show(report: Report, *, dry_run: bool) -> None:
+def _show(report: Report, key: str, *, dry_run: bool) -> None:
     if report.reason is not None:
         warn(f"turngraph: {report.reason}")
         return
@@ -136,7 +144,7 @@ def _show(report: Report, *, dry_run: bool) -> None:
     print(f"{report.tokens_before:,} tokens -> {report.tokens_after:,}; summary made by: {report.maker}\n")
     print(report.summary)
     if not dry_run:
-        warn(f"to go back: turngraph sessions rewind <session> {report.first_kept}")
+        warn(f"to go back: turngraph sessions rewind {key} {report.before}")
 
 
 def _facts(report: Report) -> dict[str, Any]:
@@ -146,6 +154,7 @@ def _facts(report: Report) -> dict[str, Any]:
         "summary": report.summary or None,
         "maker": report.maker or None,
         "firstKeptEntryId": report.first_kept or None,
+        "entryBefore": report.before or None,
         "foldedMessages": report.folded,
         "keptMessages": report.kept,
         "tokensBefore": report.tokens_before,

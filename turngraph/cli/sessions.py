@@ -98,6 +98,37 @@ def reset(
 
 
 @app.command()
+def rewind(
+    key: Annotated[str, typer.Argument(help="Session key, as `sessions list` shows it; `main` is the main session.")],
+    entry: Annotated[str, typer.Argument(help="Id of the entry that becomes the newest one again.")],
+    home: HomeOption = None,
+    agent: AgentOption = None,
+    sets: SetOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Go back to an earlier entry, also to before a compaction; the transcript keeps every line.
+
+    Example: turngraph sessions rewind main 3f2a9c41
+    """
+    import asyncio
+
+    from stores.session_rewind import rewind_session
+    from turngraph.session_keys import store_key
+
+    settings = read_settings(find_home(home), sets)
+    chosen = settings.agent(pick_agent(settings, agent))
+    store = _store_of(home, settings, chosen.agent_id)
+    wanted = store_key(chosen.agent_id, key, chosen.session.main_key)
+    done = asyncio.run(rewind_session(store, wanted, entry, timeout_ms=chosen.session.busy_timeout_ms))
+    if json:
+        print_json(asdict(done))
+        return
+    sight = f"{done.messages_after} messages in sight, {done.messages_before} before"
+    print(f"{wanted}: back at entry {done.leaf_id}; {sight}")
+    print(f"to undo: turngraph sessions rewind {wanted} {done.left_id}")
+
+
+@app.command()
 def cleanup(
     home: HomeOption = None,
     agent: AgentOption = None,

@@ -55,3 +55,16 @@ def test_a_small_session_answers_no(tmp_path: Path) -> None:
     make_home(tmp_path).say(user("hi"), assistant("hello"))
     code, _ = run(tmp_path, "main")
     assert code == 1
+
+
+def test_a_session_goes_back_to_before_the_compaction(tmp_path: Path) -> None:
+    home = long_session(tmp_path)
+    before = [message.raw for message in home.transcript.context().messages]
+    facts = json.loads(run(tmp_path, "main", "--json")[1])
+    rewind = ["sessions", "rewind", "main", facts["entryBefore"], "--home", str(tmp_path)]
+    outcome = CliRunner().invoke(app, rewind, catch_exceptions=False)
+    assert outcome.exit_code == 0 and f"back at entry {facts['entryBefore']}; 60 messages in sight" in outcome.stdout
+    clock, ids = home.context.clock, home.context.ids
+    again = Transcript.open(home.transcript.path, session_id="s1", clock=clock, ids=ids)
+    assert [message.raw for message in again.context().messages] == before
+    assert home.context.sessions.get(KEY)["totalTokensFresh"] is False
