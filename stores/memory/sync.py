@@ -15,7 +15,7 @@ from stores.memory import writing
 from stores.memory.database import Database
 from stores.memory.files import MemoryFile
 from stores.memory.postings import PostingsBuilder
-from stores.memory.prepare import PreparedFile
+from stores.memory.prepare import FileFacts, PreparedFile
 from stores.memory.reading import Sizes, Unchanged, Wanted, read_wanted
 from stores.memory.schema import text_identity
 from stores.memory.workers import prepare_all
@@ -102,7 +102,7 @@ def plan_sync(on_disk: Iterable[Wanted], indexed: Facts, sources: Iterable[str] 
             added.append(wanted)
         elif _differs(wanted.file, known):
             changed.append(replace(wanted, known_hash=known[0]))
-        elif known[2] > known[3] - RACY_NS:
+        elif known[2] > known[3] - RACY_NS:  # (hash, size, mtime_ns, read_ns, chunks)
             doubtful.append(replace(wanted, known_hash=known[0]))
         else:
             unchanged += 1
@@ -114,6 +114,10 @@ def plan_sync(on_disk: Iterable[Wanted], indexed: Facts, sources: Iterable[str] 
 def _differs(file: MemoryFile, known: tuple[str, int, int, int, int]) -> bool:
     _, size, mtime_ns, _, _ = known
     return file.size != size or file.mtime_ns != mtime_ns
+
+
+def _is_racy(facts: FileFacts) -> bool:
+    return facts.mtime_ns > facts.read_ns - RACY_NS
 
 
 def apply_plan(database: Database, plan: SyncPlan, sizes: Sizes, problems: list[str]) -> SyncReport:
@@ -131,7 +135,9 @@ def apply_plan(database: Database, plan: SyncPlan, sizes: Sizes, problems: list[
         new = sum(file.facts.path in added for file in batch)
         counts["added"] += new
         counts["changed"] += len(batch) - new
-    drifted = [item.facts for item in touched if item.facts.mtime_ns <= item.facts.read_ns - RACY_NS]
+    # A doubtful file stays doubtful until it is read a moment after its last change.
+    moved = {wanted.file.path for wanted in plan.changed}
+    drifted = [item.facts for item in touched if item.facts.path in moved or not _is_racy(item.facts)]
     removed = 0
     if gone or drifted:
         with database.write() as connection:

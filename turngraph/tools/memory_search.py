@@ -16,9 +16,8 @@ from turngraph.errors import ModelError, StoreError
 from turngraph.messages import compact_json
 from turngraph.models.model import ToolSpec
 from turngraph.tools.memory_answers import QUOTED_NOTE, disabled, neutralised, store_unavailable, unavailable
-from turngraph.tools.memory_get import MemoryGetTool
 from turngraph.tools.result import text_result
-from turngraph.tools.tool import Tool, ToolContext, ToolResult
+from turngraph.tools.tool import ToolContext, ToolResult
 
 if TYPE_CHECKING:
     from stores.memory.results import Hit, SearchResult
@@ -132,20 +131,6 @@ class MemorySearchTool:
             "mode": result.mode,
         }
         return text_result(compact_json(answer), details)
-
-
-def memory_tools(
-    index: MemoryIndex,
-    settings: AgentSettings,
-    chat_type: ChatType = "direct",
-    scope: str | None = None,
-    on_search: Listener | None = None,
-) -> tuple[Tool, Tool]:
-    """Return ``memory_search`` and ``memory_get`` for one run."""
-    return (
-        MemorySearchTool(index, settings, chat_type, scope, on_search),
-        MemoryGetTool(index, settings, chat_type),
-    )
 
 
 def _answer(value: Mapping[str, Any]) -> ToolResult:

@@ -67,7 +67,9 @@ def _opens_or_is_rebuilt(index: MemoryIndex) -> None:
     report = index.sync()
     status = index.status()
     assert (status.files, status.on_disk, status.is_clean) == (12, 12, True), report
-    assert {hit.path for hit in index.search("note", max_results=50).hits} >= {f"memory/{n}.md" for n in range(12)}
+    # A kill in the middle of write_text leaves an empty note, which has nothing to find.
+    written = {f"memory/{n}.md" for n in range(12) if (index.places.disk.workspace / f"memory/{n}.md").read_text()}
+    assert {hit.path for hit in index.search("note first", max_results=50).hits} == written
     index.close()
 
 

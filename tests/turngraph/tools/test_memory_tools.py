@@ -14,8 +14,9 @@ from stores.home import Home
 from stores.memory.database import IndexBusy
 from stores.memory.index import MemoryIndex
 from turngraph.clock import SystemClock
-from turngraph.config import default_settings
-from turngraph.tools.memory_search import memory_tools
+from turngraph.config import AgentSettings, default_settings
+from turngraph.tools.memory_get import MemoryGetTool
+from turngraph.tools.memory_search import MemorySearchTool
 from turngraph.tools.tool import Tool, ToolContext, ToolResult
 
 
@@ -29,6 +30,12 @@ def index(tmp_path: Path) -> Iterator[MemoryIndex]:
     )
     yield opened
     opened.close()
+
+
+def memory_tools(
+    index: MemoryIndex, settings: AgentSettings, chat_type: Any = "direct", on_search: Any = None
+) -> tuple[Tool, Tool]:
+    return MemorySearchTool(index, settings, chat_type, on_search=on_search), MemoryGetTool(index, settings, chat_type)
 
 
 def _write(index: MemoryIndex, path: str, text: str) -> None:
