@@ -82,6 +82,11 @@ def _note_segments(notes: Sequence[ContextNote], counter: Counter) -> Iterator[S
         yield Segment(kind, "user", note.text, counter.text(note.text), note.origin, name=note.name)
 
 
+def block_as_sent(block: Block) -> str:
+    """Return the text of a content block as segments write it."""
+    return _block(block)[0]
+
+
 def _block(block: Block) -> tuple[str, int]:
     kind = block.get("type")
     if kind == "text":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from turngraph.clock import FixedClock, from_ms
@@ -17,12 +17,21 @@ class RecordedModel:
         answers: the assistant messages of the turn, oldest first.
         facts: what the recorded model was, with the context window of the replay.
         clock: moved on to the time of each answer.
+        watch: told of each request that is answered, and of its answer, before the clock moves on.
     """
 
-    def __init__(self, answers: Sequence[Message], facts: ModelFacts, *, clock: FixedClock | None = None) -> None:
+    def __init__(
+        self,
+        answers: Sequence[Message],
+        facts: ModelFacts,
+        *,
+        clock: FixedClock | None = None,
+        watch: Callable[[ModelRequest, Message], None] | None = None,
+    ) -> None:
         self._answers = list(answers)
         self._facts = facts
         self._clock = clock
+        self._watch = watch
 
     @property
     def remaining(self) -> int:
@@ -38,6 +47,8 @@ class RecordedModel:
             yield Exhausted("the record of this turn ends here")
             return
         message = self._answers.pop(0)
+        if self._watch is not None:
+            self._watch(request, message)
         if self._clock is not None and message.timestamp_ms is not None:
             self._clock.at = max(self._clock.at, from_ms(message.timestamp_ms))
         if message.text:

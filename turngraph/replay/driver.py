@@ -7,9 +7,9 @@ give the same bytes except for durations. Source: spec/seeing.md section 4.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,11 @@ from turngraph.config import AgentSettings
 from turngraph.decisions import TurnTrace
 from turngraph.hooks import Hooks
 from turngraph.inbound import Inbound
-from turngraph.models.model import ModelFacts
+from turngraph.messages import Message
+from turngraph.models.model import ModelFacts, ModelRequest
 from turngraph.models.recorded import RecordedModel, plain_facts
+from turngraph.replay.bill import Bill
+from turngraph.replay.calls import ModelCall, Notes
 from turngraph.replay.recorded_tools import RecordedTool, recorded_tools
 from turngraph.replay.source import RecordedSession, RecordedTurn
 from turngraph.tokens import Counter, default_counter
@@ -38,11 +41,13 @@ class ReplayedTurn:
         recorded: what was read.
         trace: what the graph did.
         counterfactual: whether a call of the turn had no recorded result, or an answer was left unplayed.
+        calls: its model calls with everything the model saw.
     """
 
     recorded: RecordedTurn
     trace: TurnTrace
     counterfactual: bool
+    calls: tuple[ModelCall, ...] = ()
 
 
 @dataclass(slots=True)
@@ -101,6 +106,9 @@ class Replay:
         self._store = SessionStore.of_agent(self._home, settings, self._clock, self._ids)
         self._store.durable = False  # a working copy: nothing is lost that cannot be replayed
         self._facts: ModelFacts | None = None
+        self._tools = tuple({c.name for t in session.turns for a in t.answers for c in a.tool_calls if c.name})
+        self._notes = Notes(self._home.workspace(settings.agent_id, settings))
+        self._bill: Bill | None = None
         self.sink = CollectedTraces()
 
     async def run(self, progress: Callable[[ReplayedTurn], None] | None = None) -> list[ReplayedTurn]:
@@ -115,7 +123,8 @@ class Replay:
 
     async def _turn(self, recorded: RecordedTurn) -> ReplayedTurn:
         self._clock.at = max(self._clock.at, recorded.at)
-        context = self._context(recorded)
+        calls: list[ModelCall] = []
+        context = self._context(recorded, calls)
         inbound = Inbound(
             text=recorded.user.text,
             recorded=recorded.user.raw,
@@ -127,13 +136,25 @@ class Replay:
             outcome: TurnOutcome | None = await run_turn(inbound, context, sink=self.sink, lock=nullcontext())
         except Exception:  # the trace has it; what a replay shows includes turns that fail
             outcome = None
-        trace = outcome.trace if outcome else self.sink.traces[-1]
+        trace = self._priced(outcome.trace if outcome else self.sink.traces[-1], calls)
         model = context.model
         unplayed = isinstance(model, RecordedModel) and model.remaining > 0
         unmatched = any(tool.unmatched for tool in context.tools if isinstance(tool, RecordedTool))
-        return ReplayedTurn(recorded, trace, counterfactual=unplayed or unmatched or outcome is None)
+        return ReplayedTurn(recorded, trace, unplayed or unmatched or outcome is None, tuple(calls))
 
-    def _context(self, recorded: RecordedTurn) -> TurnContext:
+    def _priced(self, trace: TurnTrace, calls: Sequence[ModelCall]) -> TurnTrace:
+        """Add what the calls cost under the cache model to the facts of the trace."""
+        if self._bill is None:
+            self._bill = Bill.for_model(str(trace.facts.get("model")), self._settings, self._counter)
+        costs = [self._bill.add(call) for call in calls]
+        priced = replace(trace, facts={**trace.facts, "calls": [cost.as_json() for cost in costs]})
+        self.sink.traces[-1] = priced
+        return priced
+
+    def _context(self, recorded: RecordedTurn, calls: list[ModelCall]) -> TurnContext:
+        def watch(request: ModelRequest, answer: Message) -> None:
+            calls.append(ModelCall(recorded.number, self._clock.now(), request, answer, self._notes.now()))
+
         return TurnContext(
             home=self._home,
             agent_id=self._settings.agent_id,
@@ -141,11 +162,11 @@ class Replay:
             clock=self._clock,
             ids=self._ids,
             counter=self._counter,
-            model=RecordedModel(recorded.answers, self._model_facts(recorded), clock=self._clock),
+            model=RecordedModel(recorded.answers, self._model_facts(recorded), clock=self._clock, watch=watch),
             sessions=self._store,
             media=MediaStore(self._home.media_dir(self._settings.agent_id)),
             hooks=Hooks.empty(),
-            tools=recorded_tools(recorded.answers, recorded.results),
+            tools=recorded_tools(self._tools, recorded.results),
             live=False,
             session_key=self._key,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,10 +42,14 @@ class RecordedTool:
         )
 
 
-def recorded_tools(answers: Sequence[Message], results: Sequence[Message]) -> tuple[Tool, ...]:
-    """Return a tool for each name that the recorded answers call, in the order of their names."""
+def recorded_tools(names: Iterable[str], results: Sequence[Message]) -> tuple[Tool, ...]:
+    """Return a tool for each name, in the order of the names; ``results`` are those of the turn.
+
+    A replay offers what the whole session calls in every turn, as a live agent does: tools that come and go would
+    break the prompt cache at its first token.
+    """
     by_call = recorded_results(results)
-    names = sorted({call.name for message in answers for call in message.tool_calls if call.name})
     return tuple(
-        RecordedTool(ToolSpec(name, f"Recorded calls of {name}.", {"type": "object"}), by_call) for name in names
+        RecordedTool(ToolSpec(name, f"Recorded calls of {name}.", {"type": "object"}), by_call)
+        for name in sorted(set(names))
     )

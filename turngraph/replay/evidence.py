@@ -1,0 +1,84 @@
+"""Evidence: tokens of a text that are opaque enough to be recognised when they are used again.
+
+Pure. Source: spec/seeing.md 6.1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from turngraph.messages import Message
+from turngraph.tokens import spoken_texts
+
+ItemKind = Literal["url", "path", "quoted", "id", "identifier", "number"]
+
+MIN_ID_CHARS = 6
+MIN_QUOTED_CHARS = 8
+MAX_ITEM_CHARS = 200  # a longer quotation is prose
+# Characters of a word that may be evidence; everything else, and every script but Latin, ends it.
+_WORD = r"[A-Za-z0-9_]"
+_PATTERNS: tuple[tuple[ItemKind, re.Pattern[str]], ...] = (
+    ("url", re.compile(r"\bhttps?://[^\s\"'<>()\[\]{}|\\^`\u3000-\u303f\uff00-\uffef]+")),
+    ("quoted", re.compile(r"\"([^\"\n]{8,200})\"|`([^`\n]{8,200})`|“([^”\n]{8,200})”|「([^」\n]{8,200})」")),
+    ("path", re.compile(rf"(?:~|\.{{1,2}})?(?:/?{_WORD}[\w.@+-]*/)+{_WORD}[\w.@+-]*|/{_WORD}[\w.@+-]+")),
+    (
+        "path",
+        re.compile(rf"\b{_WORD}[\w-]*\.(?:py|ts|tsx|js|json|md|toml|yaml|yml|txt|rs|go|c|h|cpp|sh|html|css|sql)\b"),
+    ),
+    ("id", re.compile(rf"\b(?=[A-Za-z_-]*\d)(?=[\d_-]*[A-Za-z]){_WORD}[A-Za-z0-9_-]{{5,}}\b", re.ASCII)),
+    ("identifier", re.compile(r"\b[A-Za-z_]\w*(?:\.[A-Za-z_]\w+)+\b", re.ASCII)),
+    ("identifier", re.compile(r"\b[A-Za-z][a-z0-9]*(?:_[A-Za-z0-9]+)+\b", re.ASCII)),
+    ("identifier", re.compile(r"\b[A-Za-z]?[a-z0-9]+(?:[A-Z][a-z0-9]+)+\b", re.ASCII)),
+    ("number", re.compile(r"(?<![\w.])\d{4,}(?![\w])", re.ASCII)),
+)
+_TRAILING = ".,;:!?)]}'\""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A piece of evidence."""
+
+    kind: ItemKind
+    text: str
+
+
+def items_in(text: str) -> frozenset[Item]:
+    """Return the evidence in a text.
+
+    >>> sorted(item.text for item in items_in("see /srv/app/main.py in 2026, ticket 48213, `retry budget`"))
+    ['/srv/app/main.py', '48213', 'retry budget']
+    """
+    return frozenset(_items(text))
+
+
+def items_of(message: Message) -> frozenset[Item]:
+    """Return the evidence in the texts of a message, computed once: text, tool calls with arguments, results."""
+    return message.fact("evidence", lambda m: items_in("\n".join(spoken_texts(m.raw)[0])))
+
+
+def _items(text: str) -> Iterator[Item]:
+    taken = bytearray(len(text))  # what is part of a found item is not another one
+    for kind, pattern in _PATTERNS:
+        for match in pattern.finditer(text):
+            start, end = match.span()
+            if any(taken[start:end]):
+                continue
+            found = next((group for group in match.groups() if group), match[0]).rstrip(_TRAILING)
+            if not _is_opaque(kind, found):
+                continue
+            if kind != "quoted":  # inside a quotation there may be more
+                taken[start:end] = b"\x01" * (end - start)
+            yield Item(kind, found)
+
+
+def _is_opaque(kind: ItemKind, text: str) -> bool:
+    if len(text) > MAX_ITEM_CHARS:
+        return False
+    if kind == "number":
+        return not (len(text) == 4 and text[:2] in ("19", "20"))  # a year
+    if kind == "quoted":
+        return len(text) >= MIN_QUOTED_CHARS
+    return len(text) >= 4

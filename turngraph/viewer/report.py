@@ -1,0 +1,107 @@
+"""The turn report: one HTML file that shows what the model saw in a turn, and why.
+
+Source: spec/seeing.md section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from graphs.drawing import Drawable
+from turngraph.config import AgentSettings
+from turngraph.decisions import TurnTrace
+from turngraph.viewer.charts import ribbon_shape, strip_shape, waterfall_shape
+from turngraph.viewer.html import json_script, render
+from turngraph.viewer.layout import lay_out
+from turngraph.viewer.prompt_parts import SIGNS
+from turngraph.viewer.texts import Texts
+from turngraph.viewer.turn_data import STRIP_TURNS, PageRules, TurnPage, strip_row, turn_page
+
+LARGEST_BYTES = 5_000_000  # spec/seeing.md 3.10
+TEXT_CHARS = (6_000, 2_000, 600, 160, 0)  # tried in turn until the file is small enough
+REPORT_SCHEMA = "turngraph.report/1"
+INDEX_FROM_TURNS = 2
+
+
+def turn_report(
+    turns: Sequence[TurnTrace],
+    *,
+    earlier: Sequence[TurnTrace],
+    picture: Drawable,
+    texts: Texts,
+    settings: AgentSettings,
+    rules: PageRules | None = None,
+    verdicts: dict[int, str] | None = None,
+) -> str:
+    """Return the report of one turn or of several as one HTML page.
+
+    Args:
+        turns: what is shown, oldest first.
+        earlier: turns of the session before the first of them, oldest first.
+        picture: the compiled graph.
+        texts: where texts are found.
+        settings: for prices and the cache model.
+        rules: what is shown of texts; long texts are cut further until the file is below 5 MB.
+        verdicts: of a check against an earlier replay, by turn.
+    """
+    base = rules or PageRules()
+    html = ""
+    for text_chars in (chars for chars in TEXT_CHARS if chars <= base.text_chars):
+        pages = _pages(turns, earlier, picture, texts, settings, replace(base, text_chars=text_chars), verdicts or {})
+        html = page_html(pages)
+        if len(html) * 4 <= LARGEST_BYTES or len(html.encode()) <= LARGEST_BYTES:
+            break
+    return html
+
+
+def page_html(pages: Sequence[TurnPage], *, live: str | None = None) -> str:
+    """Draw pages; several stand below one another behind an index."""
+    layout = lay_out(pages[0].picture)
+    return render(
+        "report.html.j2",
+        style=("report.css",),
+        script=("report.js",),
+        title=_title(pages),
+        pages=pages,
+        layout=layout,
+        signs=SIGNS,
+        several=len(pages) >= INDEX_FROM_TURNS,
+        waterfalls=[waterfall_shape(page.waterfall) for page in pages],
+        ribbons=[ribbon_shape(page.waterfall) for page in pages],
+        strips=[strip_shape(page.data["strip"], page.trace.turn) for page in pages],
+        whole_strip=strip_shape([strip_row(page.trace) for page in pages], -1),
+        data=json_script(_data(pages)),
+        live=live,
+    )
+
+
+def _pages(
+    turns: Sequence[TurnTrace],
+    earlier: Sequence[TurnTrace],
+    picture: Drawable,
+    texts: Texts,
+    settings: AgentSettings,
+    rules: PageRules,
+    verdicts: dict[int, str],
+) -> list[TurnPage]:
+    before = list(earlier)
+    pages = []
+    for trace in turns:
+        own = replace(rules, verdict=verdicts.get(trace.turn, rules.verdict))
+        pages.append(turn_page(trace, before[-STRIP_TURNS:], picture, texts, settings, own))
+        before.append(trace)
+    return pages
+
+
+def _data(pages: Sequence[TurnPage]) -> Any:
+    if len(pages) == 1:
+        return pages[0].data
+    return {"schema": REPORT_SCHEMA, "turns": [page.data for page in pages]}
+
+
+def _title(pages: Sequence[TurnPage]) -> str:
+    first, last = pages[0].trace, pages[-1].trace
+    turns = f"turn {first.turn}" if len(pages) == 1 else f"turns {first.turn} to {last.turn}"
+    return f"{first.session_key}, {turns}"
