@@ -45,9 +45,9 @@ def loopback_only() -> Iterator[None]:
             raise AssertionError(f"a test tried to reach {address[0]}")
         connect(self, address)
 
-    socket.socket.connect = guarded  # type: ignore[method-assign]
+    socket.socket.connect = guarded  # type: ignore[method-assign, assignment]
     yield
-    socket.socket.connect = connect  # type: ignore[method-assign]
+    socket.socket.connect = connect  # type: ignore[method-assign, assignment]
 
 
 def _is_loopback(host: str) -> bool:

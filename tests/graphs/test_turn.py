@@ -93,7 +93,7 @@ async def test_an_unknown_tool_and_a_raising_tool_become_error_results(tmp_path:
 async def test_a_model_that_calls_tools_for_ever_ends_at_max_model_calls(tmp_path: Path) -> None:
     bench = TurnBench(tmp_path, ["maxModelCalls=5"], tools=[Echo()])
     count = iter(range(1000))
-    bench.model._then = lambda request: [call(f"c{next(count)}", "echo", path=str(len(request.messages)))]  # type: ignore[list-item]
+    bench.model._then = lambda request: [call(f"c{next(count)}", "echo", path=str(len(request.messages)))]
     outcome = await bench.turn("go")
     assert outcome.reply is not None and outcome.reply.kind == "limit"
     assert len(bench.model.requests) == 5

@@ -6,8 +6,19 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from nodes.history.provider_policy import TranscriptPolicy, resolve_policy
+from nodes.history.validators import Provider
 from turngraph.decisions import Origin
 from turngraph.messages import Message
+
+NOW_MS = 1_772_000_000_000.0
+POLICIES: dict[Provider, TranscriptPolicy] = {
+    "anthropic": resolve_policy("anthropic", "anthropic-messages", "claude-sonnet-4-5"),
+    "openai-chat": resolve_policy("openai", "openai-completions", "gpt-4.1"),
+    "openai-responses": resolve_policy("openai", "openai-responses", "gpt-5"),
+    "gemini": resolve_policy("google", "google-generative-ai", "gemini-2.5-pro"),
+    "mistral": resolve_policy("mistral", "openai-completions", "mistral-large"),
+}
 
 _SNIPPETS = (
     "hello",

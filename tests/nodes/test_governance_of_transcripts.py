@@ -14,7 +14,7 @@ from nodes.history.validators import Provider, problems
 from nodes.limit_history import limit_and_settle
 from nodes.prune import PruneRules, prune_results
 from nodes.sanitize import prepare_request, repair_history
-from tests.nodes.test_history_laws import NOW_MS, POLICIES
+from tests.nodes.histories import NOW_MS, POLICIES
 from turngraph.messages import Message
 from turngraph.tokens import EstimateCounter
 

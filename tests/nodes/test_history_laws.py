@@ -14,20 +14,12 @@ from nodes.limit_history import limit_and_settle
 from nodes.projections import replay_projections
 from nodes.prune import PruneRules, prune_results
 from nodes.sanitize import prepare_request, sanitize_history
-from tests.nodes.histories import model_histories, session_histories, texts
+from tests.nodes.histories import NOW_MS, POLICIES, model_histories, session_histories, texts
 from turngraph.messages import Message
 from turngraph.text import js_trim, weighted_chars
 from turngraph.tokens import EstimateCounter
 from turngraph.truncation import result_chars, truncate_result, truncate_text
 
-NOW_MS = 1_772_000_000_000.0
-POLICIES: dict[Provider, TranscriptPolicy] = {
-    "anthropic": resolve_policy("anthropic", "anthropic-messages", "claude-sonnet-4-5"),
-    "openai-chat": resolve_policy("openai", "openai-completions", "gpt-4.1"),
-    "openai-responses": resolve_policy("openai", "openai-responses", "gpt-5"),
-    "gemini": resolve_policy("google", "google-generative-ai", "gemini-2.5-pro"),
-    "mistral": resolve_policy("mistral", "openai-completions", "mistral-large"),
-}
 ROUTES = [
     *POLICIES.items(),
     ("anthropic", resolve_policy("amazon-bedrock", "bedrock-converse-stream", "us.anthropic.claude-3")),

@@ -35,7 +35,7 @@ def a_context(home: Path, *, live: bool = True, hooks: Hooks | None = None, **se
         clock=FixedClock(NOON),
         ids=DerivedIds("test"),
         counter=EstimateCounter(),
-        model=SimpleNamespace(facts=ModelFacts("offline", "recall")),  # type: ignore[arg-type]
+        model=SimpleNamespace(facts=ModelFacts("offline", "recall")),
         sessions=None,  # type: ignore[arg-type]
         media=None,  # type: ignore[arg-type]
         hooks=hooks or Hooks.empty(),
@@ -239,7 +239,7 @@ async def test_skills_are_named_where_they_can_be_read(tmp_path: Path) -> None:
     skill.write_text("---\nname: trip\ndescription: Plan a trip.\n---\n", encoding="utf-8")
     context = a_context(tmp_path)
     assert "Skills" not in [section.name for section in (await run(context))["system"]]
-    context.tools = (SimpleNamespace(spec=ToolSpec("read", "Read a file.", {})),)  # type: ignore[assignment]
+    context.tools = (SimpleNamespace(spec=ToolSpec("read", "Read a file.", {})),)
     text, stable = system_text((await run(context))["system"])
     assert "\n- trip: Plan a trip. (skills/trip/SKILL.md)" in text[:stable]
 

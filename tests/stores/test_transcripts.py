@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -338,7 +339,12 @@ class TestBranches:
 
     def test_an_unknown_entry_is_not_found(self, path: Path) -> None:
         write(path, *chat(4))
-        for act in (lambda t: t.move_leaf("nope"), lambda t: t.branch("nope"), lambda t: t.append_label("nope", "x")):
+        acts: tuple[Callable[[Transcript], object], ...] = (
+            lambda t: t.move_leaf("nope"),
+            lambda t: t.branch("nope"),
+            lambda t: t.append_label("nope", "x"),
+        )
+        for act in acts:
             with pytest.raises(NotFound, match="no entry nope"):
                 act(opened(path))
 

@@ -84,10 +84,15 @@ def test_a_daily_note_above_the_limit_is_named_and_not_read(tmp_path: Path) -> N
 
 
 def test_only_so_many_sessions_are_kept_in_memory(tmp_path: Path) -> None:
-    kept, loads = Snapshots(), []
+    kept, loads = Snapshots(), list[int]()
+
+    def load() -> tuple[()]:
+        loads.append(1)
+        return ()
+
     for index in range(KEPT_SESSIONS + 1):
-        kept.files(tmp_path, f"key {index}", "s", lambda: loads.append(1) or ())
-    kept.files(tmp_path, f"key {KEPT_SESSIONS}", "s", lambda: loads.append(1) or ())
+        kept.files(tmp_path, f"key {index}", "s", load)
+    kept.files(tmp_path, f"key {KEPT_SESSIONS}", "s", load)
     assert len(loads) == KEPT_SESSIONS + 1
-    kept.files(tmp_path, "key 0", "s", lambda: loads.append(1) or ())
+    kept.files(tmp_path, "key 0", "s", load)
     assert len(loads) == KEPT_SESSIONS + 2

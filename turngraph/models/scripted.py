@@ -8,7 +8,7 @@ from typing import Any
 from turngraph.messages import Message
 from turngraph.models.model import Delta, Exhausted, Finished, ModelEvent, ModelFacts, ModelRequest
 
-Answer = str | Mapping[str, Any] | Message | BaseException | Callable[[ModelRequest], Any]
+Answer = str | Mapping[str, Any] | list[dict[str, Any]] | Message | BaseException | Callable[[ModelRequest], Any]
 
 
 class ScriptedModel:

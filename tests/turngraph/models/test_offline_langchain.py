@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from langchain_core.messages import AIMessageChunk, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
@@ -32,9 +33,9 @@ def test_a_tool_loop_of_langchain_ends_with_an_answer() -> None:
 def test_what_is_streamed_adds_up_to_what_is_invoked() -> None:
     chat = OfflineChat().bind_tools([memory_search])
     for question in ("bike?", "Where is my bike?"):
-        whole = chat.invoke(question)
+        whole: Any = chat.invoke(question)
         pieces = list(chat.stream(question))
-        joined = pieces[0]
+        joined: Any = pieces[0]
         for piece in pieces[1:]:
             joined += piece
         assert isinstance(joined, AIMessageChunk)
