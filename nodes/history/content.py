@@ -213,7 +213,10 @@ def _spoken(message: Message) -> Message | None:
     content = message.raw.get("content")
     if not isinstance(content, list):
         return message
-    if not any(isinstance(block, dict) and is_silent(block_text(block)) for block in content):
+    for block in content:
+        if isinstance(block, dict) and block.get("type") == "text" and is_silent(block_text(block)):
+            break
+    else:
         return message
     said = [block for block in without_blank(content) if block.get("type") not in THINKING_TYPES]
     return message if len(said) > 1 else None

@@ -29,12 +29,14 @@ def apply_turn_rules(messages: Sequence[Message], policy: TranscriptPolicy, now_
     passes: list[Pass] = []
     if signed and has_thinking(messages):
         passes.append(lambda m: strip_unsigned(m, latest_too=True))
-    if any(message.raw.get("stopReason") in FAILED for message in messages):
-        passes.append(drop_dangling)  # pairing has seen to the calls of all other turns
-    if policy.responses:
+    # Pairing has seen to the calls of all other turns; what a failed one leaves behind is looked at again.
+    failed = any(message.raw.get("stopReason") in FAILED for message in messages)
+    if failed:
+        passes.append(drop_dangling)
+    if failed and policy.responses:
         passes.append(LONE_REASONING)
     unsaid = unsaid_answers(blank_text_refused=refuses_blank, keep_thinking=signed)
-    passes.append(lambda m: rewrite(m, (SILENT_ANSWERS, unsaid)))
+    passes.append(lambda m: rewrite(m, (SILENT_ANSWERS, unsaid) if failed else (unsaid,)))
     if policy.alternates:
         passes.append(merge_assistants)
         passes.append(merge_users)
