@@ -66,6 +66,7 @@ class _Held:
     """What a process keeps between searches."""
 
     snapshot: Snapshot | None = None
+    snapshot_of: object = None  # the connection it was read from
     vectors: Vectors | None = None
     vectors_of: tuple[str, str, str] | None = None  # epoch, model, generation
     dirty: set[str] = field(default_factory=set)
@@ -189,8 +190,6 @@ class MemoryIndex:
             report = self._rebuild(everything, why, problems, progress, with_vectors=force)
         else:
             report = syncing.apply_plan(self.database, plan, self._sizes, problems)
-            if not plan.is_empty:
-                syncing.fold_if_due(self.database)
         with self._lock:
             self._held.problems = tuple(problems)
         return replace(report, problems=tuple(problems))
@@ -571,8 +570,12 @@ class MemoryIndex:
         if connection is None:
             with self.database.read() as opened:
                 return self._snapshot(opened)
-        self._held.snapshot = load_snapshot(connection, self._held.snapshot)
-        return self._held.snapshot
+        held = self._held
+        # Nobody can write while a reader holds the file: the same connection has the same content.
+        if held.snapshot is None or held.snapshot_of is not connection:
+            held.snapshot = load_snapshot(connection, held.snapshot)
+            held.snapshot_of = connection
+        return held.snapshot
 
     def _facts(self) -> syncing.Facts:
         return self._snapshot().facts()

@@ -162,7 +162,10 @@ def with_exactness(text_score: float, query: Query, text: str) -> float:
 
     Half of the bonus is for the whole query as one string, half for the share of its words.
     """
-    folded = fold_text(text)
+    # Compatibility forms are not folded here: normalising every candidate would cost more than scoring it.
+    folded = text.casefold()
+    if not folded.isascii():
+        folded = fold_han(folded)
     words = sum(surface in folded for surface in query.surfaces) / len(query.surfaces) if query.surfaces else 0.0
     whole = 1.0 if query.phrase and query.phrase in folded else 0.0
     return text_score + (1 - text_score) * EXACT_BONUS * (words + whole) / 2

@@ -63,16 +63,15 @@ def _lists(connection: duckdb.DuckDBPyConnection, terms: Sequence[str]) -> Lists
     for term, ids, times in zip(segment["term"], segment["ids"], segment["frequencies"], strict=True):
         lists[term] = (ids, times)
     delta = connection.execute(
-        f"SELECT term, list(chunk_id ORDER BY chunk_id) AS ids, list(frequency ORDER BY chunk_id) AS frequencies"
-        f" FROM delta WHERE {inside} GROUP BY term",
-        wanted,
+        f"SELECT term, chunk_id, frequency FROM delta WHERE {inside} ORDER BY term, chunk_id", wanted
     ).fetchnumpy()
-    for term, ids, times in zip(delta["term"], delta["ids"], delta["frequencies"], strict=True):
+    for term in dict.fromkeys(delta["term"]):
+        rows = delta["term"] == term
+        ids, times = delta["chunk_id"][rows], delta["frequency"][rows]
         known = lists.get(term)
-        if known is None:
-            lists[term] = (ids, times)
-        else:
-            lists[term] = (np.concatenate([known[0], ids]), np.concatenate([known[1], times]))
+        lists[term] = (
+            (ids, times) if known is None else (np.concatenate([known[0], ids]), np.concatenate([known[1], times]))
+        )
     return lists
 
 

@@ -140,12 +140,14 @@ def select(hits: Sequence[Ranked], min_score: float, max_results: int) -> list[R
     """
     strict = [hit for hit in hits if hit.score >= min_score][:max_results]
     taken = {hit.key for hit in strict}
-    spare = []
+    chosen = list(strict)
     for hit in hits:
+        if len(chosen) >= max_results:
+            break
         leg = _vouching_leg(hit.explanation, min_score)
         if leg is not None and hit.key not in taken:
-            spare.append(replace(hit, explanation=replace(hit.explanation, admitted=f"spare place: {leg} alone")))
-    return [*strict, *spare[: max(0, max_results - len(strict))]]
+            chosen.append(replace(hit, explanation=replace(hit.explanation, admitted=f"spare place: {leg} alone")))
+    return chosen
 
 
 def _vouching_leg(explained: Explanation, min_score: float) -> str | None:

@@ -123,15 +123,18 @@ def _is_racy(facts: FileFacts) -> bool:
 def apply_plan(database: Database, plan: SyncPlan, sizes: Sizes, problems: list[str]) -> SyncReport:
     """Write a plan into the index, about a megabyte of text a transaction; texts are prepared outside of it.
 
-    Rows can be searched from the commit that wrote them. A file that is gone when it is read loses its rows.
+    Rows can be searched from the commit that wrote them; when they have grown many, they are folded.
+    A file that is gone when it is read loses its rows.
     """
     added = {wanted.file.path for wanted in plan.added}
     counts = {"added": 0, "changed": 0, "chunks": 0}
     gone = list(plan.removed)
     touched: list[Unchanged] = []
+    due = False
     for batch in _batches((*plan.added, *plan.changed, *plan.doubtful), sizes, problems, gone, touched):
         with database.write() as connection:
             counts["chunks"] += writing.replace_files(connection, batch)
+            due = writing.fold_is_due(connection)
         new = sum(file.facts.path in added for file in batch)
         counts["added"] += new
         counts["changed"] += len(batch) - new
@@ -144,6 +147,10 @@ def apply_plan(database: Database, plan: SyncPlan, sizes: Sizes, problems: list[
             removed = writing.drop_files(connection, gone)
             writing.mark_read(connection, [(f.source, f.path, f.size, f.mtime_ns, f.read_ns) for f in drifted])
             writing.touch(connection)
+            due = due or writing.fold_is_due(connection)
+    if due:
+        with database.write() as connection:
+            writing.fold(connection)
     return SyncReport("", counts["added"], counts["changed"], removed, plan.unchanged + len(touched), counts["chunks"])
 
 
@@ -211,16 +218,6 @@ def discard(database: Database) -> None:
     database.close()
     for path in database.path.parent.glob(f"{database.path.name}*"):
         path.unlink(missing_ok=True)
-
-
-def fold_if_due(database: Database) -> bool:
-    """Fold the delta into the segment when searches would notice it; return whether that was done."""
-    with database.read() as connection:
-        due = writing.fold_is_due(connection)
-    if due:
-        with database.write() as connection:
-            writing.fold(connection)
-    return due
 
 
 def elapsed_ms(since: float) -> float:

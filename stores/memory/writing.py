@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FOLD_DELTA_ROWS = 100_000  # spec/stack.md 2
 FOLD_DEAD_SHARE = 0.1
+FOLD_DEAD_CHUNKS = 100  # fewer dead ones cost a search nothing
 _ARROW_FROM_ROWS = 2_000  # below this the import of pyarrow costs more than it saves
 
 _FILE_COLUMNS = {
@@ -57,12 +58,12 @@ def replace_files(
     """
     gone = [*removed, *((file.facts.source, file.facts.path) for file in files)]
     drop_files(connection, gone)
-    chunk_id = next_id(connection, "chunk")
-    first = chunk_id
+    stored = meta(connection)
+    first = chunk_id = int(stored.get("next_chunk", "0"))
     rows: list[tuple[Any, ...]] = []
     delta: tuple[list[str], list[int], list[int]] = ([], [], [])
     file_rows = []
-    file_id = next_id(connection, "file")
+    file_id = int(stored.get("next_file", "0"))
     for file in files:
         file_rows.append(file_row(file_id, file))
         for chunk in file.chunks:
@@ -75,8 +76,8 @@ def replace_files(
     insert(connection, "files", _FILE_COLUMNS, file_rows)
     insert(connection, "chunks", _CHUNK_COLUMNS, rows)
     _insert_delta(connection, *delta)
-    set_meta(connection, next_chunk=chunk_id, next_file=file_id)
-    touch(connection)
+    generation = int(stored.get("generation", "0")) + 1
+    set_meta(connection, next_chunk=chunk_id, next_file=file_id, generation=generation)
     return chunk_id - first
 
 
@@ -165,11 +166,6 @@ def touch(connection: duckdb.DuckDBPyConnection) -> None:
     set_meta(connection, generation=int(meta(connection).get("generation", "0")) + 1)
 
 
-def next_id(connection: duckdb.DuckDBPyConnection, kind: str) -> int:
-    """Return the first unused ``chunk`` or ``file`` id; ids are never used twice."""
-    return int(meta(connection).get(f"next_{kind}", "0"))
-
-
 def insert(
     connection: duckdb.DuckDBPyConnection, table: str, columns: Mapping[str, str], rows: Sequence[tuple[Any, ...]]
 ) -> None:
@@ -231,13 +227,14 @@ def write_segment(connection: duckdb.DuckDBPyConnection, lists: PostingLists) ->
 
 def fold_is_due(connection: duckdb.DuckDBPyConnection) -> bool:
     """Whether delta or dead chunks have grown so far that every search pays for them."""
-    counts = connection.execute("SELECT (SELECT count(*) FROM delta), (SELECT count(*) FROM chunks)").fetchone()
-    delta, alive = counts or (0, 0)
-    folded = int(meta(connection).get("folded_chunks", "0"))
-    below = int(meta(connection).get("folded_below", "0"))
-    row = connection.execute("SELECT count(*) FROM chunks WHERE chunk_id < ?", [below]).fetchone()
-    dead = folded - (row[0] if row else 0)
-    return bool(delta > FOLD_DELTA_ROWS or dead > max(FOLD_DEAD_SHARE * alive, 0))
+    stored = meta(connection)
+    below = int(stored.get("folded_below", "0"))
+    counts = connection.execute(
+        "SELECT (SELECT count(*) FROM delta), count(*), count(*) FILTER (WHERE chunk_id < ?) FROM chunks", [below]
+    ).fetchone()
+    delta, alive, still_there = counts or (0, 0, 0)
+    dead = int(stored.get("folded_chunks", "0")) - still_there
+    return bool(delta > FOLD_DELTA_ROWS or dead > max(FOLD_DEAD_SHARE * alive, FOLD_DEAD_CHUNKS))
 
 
 def fold(connection: duckdb.DuckDBPyConnection) -> None:
@@ -258,7 +255,7 @@ def fold(connection: duckdb.DuckDBPyConnection) -> None:
     alive = connection.execute("SELECT chunk_id FROM chunks ORDER BY chunk_id").fetchnumpy()["chunk_id"]
     keep = np.isin(ids, alive, assume_unique=False)
     write_segment(connection, group(list(numbers), terms[keep], ids[keep], times[keep]))
-    mark_folded(connection, len(alive), next_id(connection, "chunk"))
+    mark_folded(connection, len(alive), int(meta(connection).get("next_chunk", "0")))
     touch(connection)
 
 
