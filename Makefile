@@ -26,10 +26,10 @@ demo: $(READY)
 	@$(BIN)/turngraph demo --out demo-out
 
 test: $(READY)
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2
 
 test-all: $(READY)
-	@$(BIN)/python -m pytest -m ""
+	@$(BIN)/python -m pytest -n 2 -m ""
 
 lint: $(READY)
 	@$(BIN)/ruff check .

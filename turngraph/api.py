@@ -146,6 +146,7 @@ class Agent:
         self.clock = clock or SystemClock()
         self.ids = ids or RandomIds()
         self._index: MemoryIndex | None = None
+        self._background: set[asyncio.Future[Any]] = set()
 
     @property
     def id(self) -> str:
@@ -239,6 +240,17 @@ class Agent:
 
         if may_hold_memory(path):
             await asyncio.to_thread(self.memory.file_changed, path)
+
+    async def note_session(self, _path: Path, wait: bool) -> None:
+        """Bring the index up to date with a transcript after a compaction; ``wait`` says whether to wait for it."""
+        searched = self.settings.memory_search
+        if not searched.enabled or "sessions" not in searched.sources:
+            return
+        work = asyncio.ensure_future(asyncio.to_thread(self.memory.sync, "post-compaction"))
+        self._background.add(work)
+        work.add_done_callback(self._background.discard)
+        if wait:
+            await work
 
     async def _run(
         self,

@@ -65,6 +65,7 @@ def build_context(agent: Agent, inbound: Inbound) -> TurnContext:
         unavailable_tools=unavailable,
         deadline=None if loop_time is None else loop_time + settings.timeout_seconds,
         file_changed=agent.note_change,
+        session_changed=agent.note_session,
         session_key=key,
     )
 

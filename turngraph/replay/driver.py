@@ -109,6 +109,7 @@ class Replay:
         self._tools = tuple({c.name for t in session.turns for a in t.answers for c in a.tool_calls if c.name})
         self._notes = Notes(self._home.workspace(settings.agent_id, settings))
         self._bill: Bill | None = None
+        self._home.workspace(settings.agent_id, settings).mkdir(parents=True, exist_ok=True)
         self.sink = CollectedTraces()
 
     async def run(self, progress: Callable[[ReplayedTurn], None] | None = None) -> list[ReplayedTurn]:
