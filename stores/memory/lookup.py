@@ -62,11 +62,10 @@ def _lists(connection: duckdb.DuckDBPyConnection, terms: Sequence[str]) -> Lists
     lists: Lists = {}
     for term, ids, times in zip(segment["term"], segment["ids"], segment["frequencies"], strict=True):
         lists[term] = (ids, times)
-    delta = connection.execute(
-        f"SELECT term, chunk_id, frequency FROM delta WHERE {inside} ORDER BY term, chunk_id", wanted
-    ).fetchnumpy()
+    delta = connection.execute(f"SELECT term, chunk_id, frequency FROM delta WHERE {inside}", wanted).fetchnumpy()
     for term in dict.fromkeys(delta["term"]):
-        rows = delta["term"] == term
+        rows = np.flatnonzero(delta["term"] == term)
+        rows = rows[np.argsort(delta["chunk_id"][rows], kind="stable")]
         ids, times = delta["chunk_id"][rows], delta["frequency"][rows]
         known = lists.get(term)
         lists[term] = (
