@@ -129,6 +129,7 @@ class CronExpression:
         return _ChangingDay(_changing_day(self, day, zone))
 
 
+@lru_cache(maxsize=4096)
 def _offset(day: date, zone: tzinfo) -> int:
     offset = datetime(day.year, day.month, day.day, tzinfo=zone).utcoffset() or timedelta()
     return offset // timedelta(milliseconds=1)
