@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from os.path import commonprefix
 from typing import Any
 
 from turngraph.config.schema_root import Cost, Models
@@ -103,10 +102,17 @@ def shared_prefix(before: Sequence[Part], now: Sequence[Part], counter: Counter)
     shared = 0
     for old, new in zip(before, now, strict=False):
         if old.key != new.key:
-            same = commonprefix([old.text, new.text])
-            return shared + min(counter.text(same), new.tokens, old.tokens)
+            return shared + min(counter.text(_common_beginning(old.text, new.text)), new.tokens, old.tokens)
         shared += new.tokens
     return shared
+
+
+def _common_beginning(one: str, other: str) -> str:
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)
+    return one[:low]
 
 
 class CacheModel:

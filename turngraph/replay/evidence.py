@@ -6,12 +6,11 @@ Pure. Source: spec/seeing.md 6.1.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from turngraph.messages import Message
-from turngraph.tokens import spoken_texts
+from turngraph.messages import Message, block_text
 
 ItemKind = Literal["url", "path", "quoted", "id", "identifier", "number"]
 
@@ -22,7 +21,13 @@ MAX_ITEM_CHARS = 200  # a longer quotation is prose
 _WORD = r"[A-Za-z0-9_]"
 _PATTERNS: tuple[tuple[ItemKind, re.Pattern[str]], ...] = (
     ("url", re.compile(r"\bhttps?://[^\s\"'<>()\[\]{}|\\^`\u3000-\u303f\uff00-\uffef]+")),
-    ("quoted", re.compile(r"\"([^\"\n]{8,200})\"|`([^`\n]{8,200})`|“([^”\n]{8,200})”|「([^」\n]{8,200})」")),
+    (
+        "quoted",
+        re.compile(
+            r"(?<![\w\"\\])\"(?=[\w/~.])([^\"\n\\]{8,200})(?<=\S)\"(?!\w)"
+            r"|`(?=\S)([^`\n\\]{8,200})(?<=\S)`|“([^”\n]{8,200})”|「([^」\n]{8,200})」"
+        ),
+    ),
     ("path", re.compile(rf"(?:~|\.{{1,2}})?(?:/?{_WORD}[\w.@+-]*/)+{_WORD}[\w.@+-]*|/{_WORD}[\w.@+-]+")),
     (
         "path",
@@ -56,7 +61,32 @@ def items_in(text: str) -> frozenset[Item]:
 
 def items_of(message: Message) -> frozenset[Item]:
     """Return the evidence in the texts of a message, computed once: text, tool calls with arguments, results."""
-    return message.fact("evidence", lambda m: items_in("\n".join(spoken_texts(m.raw)[0])))
+    return message.fact("evidence", lambda m: items_in(evidence_text(m)))
+
+
+def evidence_text(message: Message) -> str:
+    """Return the texts of a message as they were meant: arguments of calls by their values, not as JSON."""
+    texts = []
+    for block in message.blocks:
+        texts.append(block_text(block))
+        thinking = block.get("thinking")
+        texts.append(thinking if isinstance(thinking, str) else "")
+    for call in message.tool_calls:
+        texts.extend(_strings(call.arguments))
+    summary = message.raw.get("summary")
+    texts.append(summary if isinstance(summary, str) else "")
+    return "\n".join(text for text in texts if text)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _strings(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _strings(inner)
 
 
 def _items(text: str) -> Iterator[Item]:

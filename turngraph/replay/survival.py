@@ -121,9 +121,9 @@ def evidence_survival(
         traces: of the replay, to name what removed a source.
     """
     answered = {id(call.answer): index for index, call in enumerate(calls)}
-    first_call = {}
-    for index, call in enumerate(calls):
-        first_call.setdefault(call.turn, index)
+    first_call: dict[int, int] = {}
+    for number, call in enumerate(calls):
+        first_call.setdefault(call.turn, number)
     sight = _Sight(calls)
     search = _Search()
     blame = _Blame(calls, traces, sight)
@@ -132,7 +132,7 @@ def evidence_survival(
     unplayed = 0
     for turn in turns:
         for message in _in_order(turn):
-            index = first_call.get(turn.number) if message is turn.user else answered.get(id(message))
+            index: int | None = first_call.get(turn.number) if message is turn.user else answered.get(id(message))
             for item in sorted(items_of(message), key=lambda item: item.text):
                 seen = first.get(item)
                 if seen is None or seen[0] >= turn.number or message.role == "toolResult":
@@ -165,7 +165,7 @@ def _in_order(turn: RecordedTurn) -> Iterator[Message]:
 class _Window:
     """What a model call had in sight: message keys, and the texts that are no messages."""
 
-    keys: frozenset[int]
+    keys: frozenset[bytes]
     summaries: tuple[Message, ...]
     system: str
 
@@ -174,8 +174,8 @@ class _Sight:
     """What each model call could see; messages that several requests share are read once."""
 
     def __init__(self, calls: Sequence[ModelCall]) -> None:
-        self._holding: dict[Item, set[int]] = defaultdict(set)
-        self._messages: dict[int, Message] = {}  # also keeps them alive, so that their ids stay theirs
+        self._holding: dict[Item, set[bytes]] = defaultdict(set)
+        self._messages: dict[bytes, Message] = {}
         self._system: dict[str, frozenset[Item]] = {}
         self.windows = [self._window(call) for call in calls]
 
@@ -186,7 +186,7 @@ class _Sight:
             if message.origin is not None and message.origin.kind == "summary":
                 summaries.append(message)
                 continue
-            key = id(message)
+            key = message.digest
             keys.add(key)
             if key not in self._messages:
                 self._messages[key] = message
@@ -217,10 +217,10 @@ class _Sight:
             if len(text) > len(item.text) and not self._is_own(key, own)
         )
 
-    def _larger(self, key: int) -> tuple[str, ...]:
+    def _larger(self, key: bytes) -> tuple[str, ...]:
         return self._messages[key].fact("evidence texts", lambda m: tuple(item.text for item in items_of(m)))
 
-    def _is_own(self, key: int, own: Message) -> bool:
+    def _is_own(self, key: bytes, own: Message) -> bool:
         message = self._messages[key]
         return message.role == "user" and message.timestamp_ms == own.timestamp_ms and message.text == own.text
 

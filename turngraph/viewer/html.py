@@ -48,8 +48,7 @@ def render(template: str, *, style: tuple[str, ...], script: tuple[str, ...], **
         values: for the template; ``data`` is written as JSON.
     """
     css, js = "\n".join(map(asset, style)), "\n".join(map(asset, script))
-    page = templates().get_template(template).render(**values, css=Markup(css), js=Markup(js), policy=policy(css, js))
-    return page
+    return templates().get_template(template).render(**values, css=Markup(css), js=Markup(js), policy=policy(css, js))
 
 
 def policy(css: str, js: str) -> str:
