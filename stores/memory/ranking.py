@@ -133,8 +133,8 @@ def _score(candidate: Candidate, weights: Weights) -> Ranked:
 def select(hits: Sequence[Ranked], min_score: float, max_results: int) -> list[Ranked]:
     """Return the hits that reach the least score; spare places go to those that one leg alone vouches for, in order.
 
-    With words alone (no vector rank) any score will do; with meaning alone the cosine itself must reach the least
-    score, which its weight would never let it.
+    Found by words, any score will do, unless the vector leg found it too and thinks less of it than the least score.
+    Found by meaning alone, the cosine itself must reach the least score, which its weight would never let it.
 
     Source: spec/memory.md 4.2 [9], known-faults 7.6: an exact word is not lost to the threshold.
     """
@@ -146,14 +146,16 @@ def select(hits: Sequence[Ranked], min_score: float, max_results: int) -> list[R
             break
         leg = _vouching_leg(hit.explanation, min_score)
         if leg is not None and hit.key not in taken:
-            chosen.append(replace(hit, explanation=replace(hit.explanation, admitted=f"spare place: {leg} alone")))
+            chosen.append(replace(hit, explanation=replace(hit.explanation, admitted=f"spare place: {leg}")))
     return chosen
 
 
 def _vouching_leg(explained: Explanation, min_score: float) -> str | None:
+    found_by_meaning = explained.vector_rank is not None
+    reaches = explained.vector_score >= min_score
     if explained.text_score > 0:
-        return "words" if explained.vector_rank is None else None
-    return "meaning" if explained.vector_rank is not None and explained.vector_score >= min_score else None
+        return "words" if reaches or not found_by_meaning else None
+    return "meaning" if found_by_meaning and reaches else None
 
 
 def diversify(hits: Sequence[Ranked], contents: Mapping[int | str, str], lambda_: float) -> list[Ranked]:

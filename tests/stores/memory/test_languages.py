@@ -92,6 +92,24 @@ def test_the_shared_chinese_set_is_answered_by_words_alone() -> None:
     assert first >= 25
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not SHARED.exists(), reason="the shared retrieval set is not here")
+def test_the_built_in_embedder_makes_the_shared_set_no_worse(notes: Notes) -> None:
+    data = json.loads(SHARED.read_text(encoding="utf-8"))
+    for document in data["corpus"]:
+        notes.write(f"memory/{document['id']}.md", document["text"])
+    index = notes.index(provider="auto")
+    index.sync(embed=True)
+    firsts = {}
+    for mode in ("keyword", "hybrid"):
+        found = {
+            q["id"]: [Path(hit.path).stem for hit in index.search(q["query"], mode=mode).hits] for q in data["queries"]
+        }
+        assert all(set(found[q["id"]][:3]) & set(q["relevant"]) for q in data["queries"] if q["needs"] != "semantic")
+        firsts[mode] = sum(found[q["id"]][0] in q["relevant"] for q in data["queries"])
+    assert firsts["hybrid"] >= firsts["keyword"] >= 25
+
+
 def test_traditional_characters_find_simplified_ones() -> None:
     assert _index({"a": "飞书插件已经更新", "b": "天气不错"}).search("飛書外掛插件")[0].key == "a"
 
