@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from nodes.attachments import MIB, take_in
 from nodes.record import record
 from nodes.state import TurnContext
 from turngraph.inbound import Inbound
@@ -31,5 +32,9 @@ async def _take(queue: asyncio.Queue[Inbound], runtime: Runtime[TurnContext]) ->
     if queue.empty():
         return ()
     inbound = queue.get_nowait()
-    message = user_message([text_block(inbound.text)], inbound.at or runtime.context.clock.now())
-    return (await record(message, runtime, durable=True)).messages
+    context = runtime.context
+    taken = take_in(inbound.text, inbound.attachments, context.media.put, int(context.settings.media_max_mb * MIB))
+    context.collector.note(taken.decisions)
+    message = user_message([text_block(taken.text)], inbound.at or context.clock.now())
+    extra = {"turngraph": {"media": [fact.raw for fact in taken.media]}} if taken.media else None
+    return (await record(message, runtime, durable=True, extra=extra)).messages

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from nodes.events import emit, emit_message
+from nodes.inbox import take_steering
 from nodes.loop_detection import LoopWatch
 from nodes.loop_state import LoopState
 from nodes.record import record
@@ -72,8 +73,11 @@ async def tools(state: LoopState, runtime: Runtime[TurnContext]) -> dict[str, An
             emit_message(runtime, entry)
         recorded.extend(written.messages)
     emit(runtime, "turn_end", toolResults=[message.raw for message in recorded])
+    steering = await take_steering(runtime)
+    for message in steering:
+        emit_message(runtime, message)
     return {
-        "messages": (*messages, *recorded),
+        "messages": (*messages, *recorded, *steering),
         "calls": (),
         "step": "results",
         "decisions": tuple(decisions),

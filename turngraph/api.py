@@ -25,6 +25,7 @@ from turngraph.clock import Clock, Ids, RandomIds, SystemClock
 from turngraph.decisions import TurnTrace
 from turngraph.errors import NotFound
 from turngraph.inbound import Inbound
+from turngraph.receiving import Receiver
 from turngraph.session_keys import normalize_agent_id
 
 if TYPE_CHECKING:
@@ -147,6 +148,7 @@ class Agent:
         self.ids = ids or RandomIds()
         self._index: MemoryIndex | None = None
         self._background: set[asyncio.Future[Any]] = set()
+        self._receiver = Receiver(self)
 
     @property
     def id(self) -> str:
@@ -192,6 +194,15 @@ class Agent:
                 running.cancel()
                 await asyncio.gather(running, return_exceptions=True)
 
+    async def receive(self, message: str | Inbound, **facts: Any) -> TurnResult | None:
+        """Take a message of a channel while turns may be running: ``messages.queue`` says what becomes of it.
+
+        A session without a running turn runs one. Otherwise the message steers the running turn, waits for its end
+        (alone or together with others), or ends it. Returns the result of the turn that answered the message; ``None``
+        when the queue was full and its settings drop new messages.
+        """
+        return await self._receiver.receive(_inbound(message, facts))
+
     def sessions(self) -> SessionStore:
         """Return the store of this agent's sessions."""
         from stores.sessions import SessionStore
@@ -234,6 +245,11 @@ class Agent:
             self._index = MemoryIndex.open(self.home, self.id, self.settings, clock=self.clock)
         return self._index
 
+    def keep(self, work: asyncio.Future[Any]) -> None:
+        """Hold on to work in the background until it is done."""
+        self._background.add(work)
+        work.add_done_callback(self._background.discard)
+
     async def note_change(self, path: str) -> None:
         """Bring the keyword rows of a memory file up to date after a tool wrote it."""
         from turngraph.memory_paths import may_hold_memory
@@ -247,8 +263,7 @@ class Agent:
         if not searched.enabled or "sessions" not in searched.sources:
             return
         work = asyncio.ensure_future(asyncio.to_thread(self.memory.sync, "post-compaction"))
-        self._background.add(work)
-        work.add_done_callback(self._background.discard)
+        self.keep(work)
         if wait:
             await work
 
@@ -257,10 +272,11 @@ class Agent:
         inbound: Inbound,
         graph: TurnGraph | None,
         listener: Callable[[str, Mapping[str, Any]], None] | None,
+        context: TurnContext | None = None,
     ) -> TurnResult:
         from graphs.run_turn import build_trace, run_turn
 
-        context = self.context(inbound)
+        context = context or self.context(inbound)
         if listener is not None:
             context.collector.listeners.append(listener)
         hooks = context.hooks
@@ -297,6 +313,10 @@ class Agent:
             facts = context.model.facts
             name = f"{override.provider or facts.provider}:{override.model or facts.model_id}"
             context.model, context.fallbacks = as_model(name, self), ()
+
+    async def turn_in(self, context: TurnContext, inbound: Inbound) -> TurnResult:
+        """Run one turn in a context that the caller made with :meth:`context`, to steer or cancel it."""
+        return await self._run(inbound, None, None, context)
 
     def context(self, inbound: Inbound) -> TurnContext:
         """Return the context of one turn; for those who drive the compiled graph themselves."""
