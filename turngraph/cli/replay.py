@@ -22,9 +22,13 @@ from turngraph.cli.options import (
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from turngraph.config import AgentSettings
+    from turngraph.replay.check import Checked
     from turngraph.replay.driver import ReplayedTurn
     from turngraph.replay.run import ReplayRun
     from turngraph.replay.source import RecordedSession
+
+DIFFERENCES_SHOWN = 10
 
 
 def replay(
@@ -34,28 +38,84 @@ def replay(
     session: Annotated[str, typer.Option("--session", help="Session key the turns run under.")] = "agent:main:main",
     home: HomeOption = None,
     set: SetOption = None,
+    check: Annotated[
+        Path | None, typer.Option("--check", help="Earlier output: say which turns decided something else.")
+    ] = None,
+    grid: Annotated[
+        Path | None, typer.Option("--grid", help="JSON5 file, setting -> values: run every combination.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Processes of a grid; else the cores.")
+    ] = None,
+    bisect: Annotated[
+        tuple[Path, Path] | None, typer.Option("--bisect", help="GOOD BAD: find the setting that hides --fact.")
+    ] = None,
+    fact: Annotated[str | None, typer.Option("--fact", help="Text or entry id, for --bisect.")] = None,
+    turn: Annotated[int | None, typer.Option("--turn", min=1, help="Where the fact is wanted, for --bisect.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Replay transcripts turn by turn, offline; the files are not changed.
 
     Example: turngraph replay session.jsonl --window 32000 --set contextPruning.mode=cache-ttl
     """
-    from turngraph.replay.run import replay_file
     from turngraph.replay.source import transcripts_in
 
+    paths = transcripts_in(files)
+    if grid is not None or bisect is not None:
+        from turngraph.cli.whatif import find_setting, sweep
+
+        if grid is not None:
+            return sweep(paths, grid, out or Path("sweep-out"), workers=workers, json=json)
+        return find_setting(paths, bisect, fact, turn, window, json=json)
     settings = read_settings(find_home(home), set)
     agent = settings.agent(settings.default_agent_id)
-    runs = []
-    for path in transcripts_in(files):
-        folder = out / path.stem if out else None
-        live = LiveTable(path.name, quiet=json)
-        with live:
-            run = replay_file(path, agent, out=folder, session_key=session, window_tokens=window, progress=live.add)
-        runs.append(run)
-        if not json:
-            show_run(run)
+    runs = [_replay(path, agent, out, session, window, json=json) for path in paths]
+    checks = [_check(run, check, quiet=json) for run in runs] if check else []
     if json:
-        print_json([run_json(run) for run in runs])
+        done = [run_json(run) for run in runs]
+        print_json(
+            [{**row, "check": found.as_json()} for row, found in zip(done, checks, strict=True)] if check else done
+        )
+    if any(found.differences for found in checks):
+        raise typer.Exit(1)
+    return None
+
+
+def _replay(path: Path, agent: AgentSettings, out: Path | None, session: str, window: int, *, json: bool) -> ReplayRun:
+    from turngraph.replay.run import replay_file
+
+    folder = out / path.stem if out else None
+    with LiveTable(path.name, quiet=json) as live:
+        run = replay_file(path, agent, out=folder, session_key=session, window_tokens=window, progress=live.add)
+    if run.folder is not None:
+        write_report(run.folder)
+    if not json:
+        show_run(run)
+    return run
+
+
+def write_report(folder: Path) -> None:
+    """Write ``report.html`` into the output folder of a replay."""
+    from turngraph.viewer.sources import TurnSource
+    from turngraph.viewer.turn_data import PageRules
+
+    source = TurnSource.of_folder(folder)
+    key = source.reader.turns(limit=1)[0].session_key
+    (folder / "report.html").write_bytes(source.report_of_all(key, PageRules()).encode("utf-8", "replace"))
+
+
+def _check(run: ReplayRun, baseline: Path, *, quiet: bool) -> Checked:
+    from turngraph.replay.check import compare, read_baseline
+
+    found = compare(read_baseline(baseline, run.session.session_id), [turn.trace for turn in run.turns])
+    if not quiet:
+        print(f"{run.session.path.name}: {found.sentence}")
+        for difference in found.differences[:DIFFERENCES_SHOWN]:
+            print(f"  turn {difference.turn} {difference.verdict}")
+            print(f"    before: {difference.before}\n    now:    {difference.now}")
+        if len(found.differences) > DIFFERENCES_SHOWN:
+            print(f"  ... and {len(found.differences) - DIFFERENCES_SHOWN} more (--json has all)")
+    return found
 
 
 class LiveTable:
@@ -117,6 +177,13 @@ def show_run(run: ReplayRun) -> None:
         f"{figures['compactions']} compactions, {figures['flushes']} flushes, {figures['overflows']} overflows, "
         f"{figures['errors']} errors; prompt tokens p50 {tokens['p50']:,}, max {tokens['max']:,}"
     )
+    measured = run.measures
+    cost = "no price known" if measured["usd"] is None else f"${measured['usd']:.2f} under the cost model"
+    print(
+        f"  {cost}; {measured['uses']} later uses of evidence: {run.survival.shares['verbatim']:.1%} verbatim, "
+        f"{run.survival.shares['summary']:.1%} in a summary, {run.survival.shares['searchable']:.1%} searchable, "
+        f"{run.survival.shares['gone']:.1%} gone"
+    )
     for act, count in figures["decisions"].items():
         print(f"  {count:5d} {act}")
     if run.session.broken_lines:
@@ -135,5 +202,7 @@ def run_json(run: ReplayRun) -> dict[str, Any]:
         "transcript": str(run.session.path),
         "out": str(run.folder) if run.folder else None,
         **run.summary,
+        "measures": run.measures,
+        "survival": run.survival.as_json(),
         "perTurn": [asdict(turn_row(turn)) for turn in run.turns],
     }

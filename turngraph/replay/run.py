@@ -4,31 +4,38 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
-from stores.traces import write_run
 
+from stores.traces import write_run
 from turngraph.clock import SystemClock
 from turngraph.config import AgentSettings
 from turngraph.replay.driver import ReplayedTurn, replay_session
+from turngraph.replay.measures import measures, survival_of
 from turngraph.replay.source import RecordedSession, read_session
-from turngraph.replay.summary import summarise
+from turngraph.replay.summary import summarise, turn_row, write_turns
+from turngraph.replay.survival import Survival
 
 Progress = Callable[[RecordedSession, ReplayedTurn], None]
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayRun:
-    """One replayed transcript; ``folder`` holds its output, if any was wanted."""
+    """One replayed transcript; ``folder`` holds its output, if any was wanted.
+
+    ``measures`` are the figures of a sweep, ``survival`` what became of the evidence.
+    """
 
     session: RecordedSession
     turns: tuple[ReplayedTurn, ...]
     summary: Mapping[str, Any]
     folder: Path | None
+    measures: Mapping[str, Any]
+    survival: Survival
 
 
 def replay_file(
@@ -71,22 +78,27 @@ def replay_file(
             window_tokens=window_tokens,
             progress=(lambda turn: progress(session, turn)) if progress else None,
         )
-        summary = summarise(turns)
-        if out is None:
-            return ReplayRun(session, tuple(turns), summary, None)
-        _write_output(work, session, turns, summary)
-        if out.exists():
-            shutil.rmtree(out)
-        work.rename(out)
-        return ReplayRun(session, tuple(turns), summary, out)
+        survival = survival_of(session, turns)
+        run = ReplayRun(session, tuple(turns), summarise(turns), out, measures(turns, survival), survival)
+        if out is not None:
+            _write_output(work, run)
+            if out.exists():
+                shutil.rmtree(out)
+            work.rename(out)
+        return run
     finally:
         if work.exists():
             shutil.rmtree(work)
 
 
-def _write_output(
-    work: Path, session: RecordedSession, turns: Sequence[ReplayedTurn], summary: Mapping[str, Any]
-) -> None:
-    write_run([turn.trace for turn in turns], work / "traces")
-    facts = {"transcript": session.path.name, "sessionId": session.session_id, **summary}
+def _write_output(work: Path, run: ReplayRun) -> None:
+    write_run([turn.trace for turn in run.turns], work / "traces")
+    facts = {
+        "transcript": run.session.path.name,
+        "sessionId": run.session.session_id,
+        **run.summary,
+        "measures": run.measures,
+        "survival": run.survival.as_json(),
+    }
     (work / "summary.json").write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    write_turns([turn_row(turn) for turn in run.turns], work / "turns.parquet")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from turngraph.replay.driver import ReplayedTurn
@@ -18,6 +19,7 @@ class TurnRow:
         number: turn, from 1. tokens_in: visible history that the turn began with.
         tokens_out: prompt of the last model call. decided: nodes that changed something, in order.
         calls: model calls. error: what went wrong, if anything.
+        compactions, flushes: done in the turn. usd: of all its calls under the cost model, where a price is known.
     """
 
     number: int
@@ -27,6 +29,9 @@ class TurnRow:
     decided: tuple[str, ...]
     counterfactual: bool
     error: str | None
+    compactions: int = 0
+    flushes: int = 0
+    usd: float | None = None
 
 
 # Decisions that only say what was there; a node is shown when it did something.
@@ -37,6 +42,7 @@ def turn_row(turn: ReplayedTurn) -> TurnRow:
     """Return the table line of a replayed turn."""
     trace = turn.trace
     loaded = next((run.tokens_out for run in trace.nodes if run.node == "load_history"), None)
+    usd = [call["usd"] for call in trace.facts.get("calls") or ()]
     decided = dict.fromkeys(decision.node for _, decision in trace.decisions if decision.what not in _QUIET)
     return TurnRow(
         number=turn.recorded.number,
@@ -46,7 +52,26 @@ def turn_row(turn: ReplayedTurn) -> TurnRow:
         decided=tuple(decided),
         counterfactual=turn.counterfactual,
         error=trace.facts.get("error"),
+        compactions=int(trace.facts.get("compactions") or 0),
+        flushes=int(trace.facts.get("flushes") or 0),
+        usd=None if not usd or any(value is None for value in usd) else sum(usd),
     )
+
+
+def write_turns(rows: Sequence[TurnRow], path: Path) -> None:
+    """Write the table of turns as Parquet.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    import pyarrow as pa
+
+    from stores.traces.tables import write_table
+
+    kinds = {"int": pa.int64(), "bool": pa.bool_(), "str | None": pa.string(), "float | None": pa.float64()}
+    columns = [pa.field(f.name, kinds.get(str(f.type), pa.list_(pa.string()))) for f in fields(TurnRow)]
+    records = [{**asdict(row), "decided": list(row.decided)} for row in rows]
+    write_table(pa.Table.from_pylist(records, schema=pa.schema(columns)), path)
 
 
 def summarise(turns: Sequence[ReplayedTurn]) -> Mapping[str, Any]:

@@ -70,12 +70,15 @@ def read_grid(path: Path) -> tuple[list[tuple[tuple[str, ...], int]], dict[str, 
     for values in product(*(axes[name] for name in names)):
         chosen = dict(zip(names, values, strict=True))
         window = int(chosen.pop(WINDOW_KEY, DEFAULT_WINDOW))
-        combinations.append((tuple(f"{name}={_text(value)}" for name, value in chosen.items()), window))
+        combinations.append((as_sets(chosen), window))
     return combinations, axes
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+def as_sets(flat: Mapping[str, Any]) -> tuple[str, ...]:
+    """Write flat settings as texts of ``--set``."""
+    return tuple(
+        f"{path}={value if isinstance(value, str) else orjson.dumps(value).decode()}" for path, value in flat.items()
+    )
 
 
 def cell_settings(cell: Cell) -> AgentSettings:
