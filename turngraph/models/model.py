@@ -29,7 +29,6 @@ class ModelRequest:
         max_output_tokens: longest answer, ``None`` for the model's own limit.
         thinking: thinking level.
         purpose: what the call is for; decides how the offline model answers.
-        stop_after_s: time the call may take.
     """
 
     system: str
@@ -39,7 +38,6 @@ class ModelRequest:
     max_output_tokens: int | None = None
     thinking: str = "off"
     purpose: Literal["turn", "flush", "summary", "slug", "heartbeat", "cron", "greeting"] = "turn"
-    stop_after_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

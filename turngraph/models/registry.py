@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from turngraph.config.fields import PROVIDER_ALIASES
 from turngraph.errors import ModelError
 from turngraph.models.model import Model, ModelFacts
 
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
     from turngraph.config import AgentSettings
 
 OFFLINE = "offline"
+OWN_SERVER = "openai-compatible"
+NO_KEY = "none"  # what a server that wants no key is sent
+SHORTEST_SECRET_CHARS = 8  # a shorter header value is a word that errors may hold
 DEFAULT_WINDOW_TOKENS = 200_000
-PROVIDER_ALIASES = {"google": "google_genai", "gemini": "google_genai", "mistral": "mistralai"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +28,8 @@ class Provider:
 
     Attributes:
         module, class_name: of the langchain package; extra: our extra that installs it.
-        api: message protocol; key: usual environment variable of its key.
-        model_argument: name of the constructor's model argument.
+        api: message protocol; key: usual environment variable of its key, ``None`` where none is needed.
+        address_argument, headers_argument: names of the constructor's arguments.
     """
 
     module: str
@@ -34,20 +37,34 @@ class Provider:
     extra: str
     api: str
     key: str | None
-    model_argument: str = "model"
+    address_argument: str = "base_url"
+    headers_argument: str | None = "default_headers"
 
 
 PROVIDERS: Mapping[str, Provider] = {
     "openai": Provider("langchain_openai", "ChatOpenAI", "openai", "openai-completions", "OPENAI_API_KEY"),
-    "openai-compatible": Provider("langchain_openai", "ChatOpenAI", "openai", "openai-completions", "OPENAI_API_KEY"),
+    OWN_SERVER: Provider("langchain_openai", "ChatOpenAI", "openai", "openai-completions", "OPENAI_API_KEY"),
     "anthropic": Provider(
         "langchain_anthropic", "ChatAnthropic", "anthropic", "anthropic-messages", "ANTHROPIC_API_KEY"
     ),
     "google_genai": Provider(
-        "langchain_google_genai", "ChatGoogleGenerativeAI", "google", "google-generative-ai", "GOOGLE_API_KEY"
+        "langchain_google_genai",
+        "ChatGoogleGenerativeAI",
+        "google",
+        "google-generative-ai",
+        "GOOGLE_API_KEY",
+        headers_argument="additional_headers",
     ),
-    "mistralai": Provider("langchain_mistralai", "ChatMistralAI", "mistral", "openai-completions", "MISTRAL_API_KEY"),
-    "ollama": Provider("langchain_ollama", "ChatOllama", "ollama", "ollama", None),
+    "mistralai": Provider(
+        "langchain_mistralai",
+        "ChatMistralAI",
+        "mistral",
+        "openai-completions",
+        "MISTRAL_API_KEY",
+        address_argument="endpoint",
+        headers_argument=None,
+    ),
+    "ollama": Provider("langchain_ollama", "ChatOllama", "ollama", "ollama", None, headers_argument="client_kwargs"),
 }
 
 
@@ -95,8 +112,12 @@ def model_facts(name: str, settings: AgentSettings) -> ModelFacts:
 def make_model(name: str, settings: AgentSettings, env: Mapping[str, str] | None = None) -> Model:
     """Make the chat model of that name.
 
+    A provider that is not in the table is taken for a server of its own when the settings give its ``baseUrl``; it
+    speaks the protocol of OpenAI's chat completions unless ``api`` says otherwise.
+
     Raises:
-        ModelError: the provider is unknown, its package is not installed, or it has no key; kind "missing".
+        ModelError: the provider is unknown or its package is not installed (kind "missing"), or it has no key
+            (kind "auth").
     """
     provider, _ = split_name(name)
     if provider == OFFLINE:
@@ -104,10 +125,11 @@ def make_model(name: str, settings: AgentSettings, env: Mapping[str, str] | None
 
         return OfflineModel()
     facts = model_facts(name, settings)
-    how = PROVIDERS.get(facts.provider)
+    how = _provider(facts, settings)
     if how is None:
         known = ", ".join((OFFLINE, *PROVIDERS))
-        raise ModelError(f"no provider {facts.provider!r} for model {name!r}; known: {known}", kind="missing")
+        advice = f"known: {known}; any other needs models.providers.{facts.provider}.baseUrl"
+        raise ModelError(f"no provider {facts.provider!r} for model {name!r}; {advice}", kind="missing")
     try:
         chat_class: Callable[..., Any] = getattr(import_module(how.module), how.class_name)
     except ImportError as error:
@@ -117,24 +139,53 @@ def make_model(name: str, settings: AgentSettings, env: Mapping[str, str] | None
     from turngraph.models.request_shape import shaper
 
     arguments = _arguments(facts, how, settings, os.environ if env is None else env)
-    return LangChainModel(chat_class(**arguments), facts, shape=shaper(facts))
+    return LangChainModel(
+        chat_class(**arguments), facts, shape=shaper(facts), secrets=_secrets(facts, arguments, settings)
+    )
+
+
+def _provider(facts: ModelFacts, settings: AgentSettings) -> Provider | None:
+    known = PROVIDERS.get(facts.provider)
+    if known is not None or facts.provider not in settings.models.providers:
+        return known
+    if not settings.models.providers[facts.provider].base_url:
+        return None
+    speaks = {"anthropic-messages": "anthropic", "google-generative-ai": "google_genai", "ollama": "ollama"}
+    how = PROVIDERS[speaks.get(facts.api or "", OWN_SERVER)]
+    return replace(how, key=None)
 
 
 def _arguments(facts: ModelFacts, how: Provider, settings: AgentSettings, env: Mapping[str, str]) -> dict[str, Any]:
     configured = settings.models.providers.get(facts.provider)
-    arguments: dict[str, Any] = {how.model_argument: facts.model_id}
+    arguments: dict[str, Any] = {"model": facts.model_id}
     if how.module != "langchain_ollama":
         arguments["max_retries"] = 0  # the loop retries, with a Decision for each
-    key = (configured and configured.api_key) or (env.get(how.key) if how.key else None)
-    if how.key and not key:
-        where = f"models.providers.{facts.provider}.apiKey or {how.key}"
-        raise ModelError(f"no key for {facts.name}; set {where}", kind="auth")
-    if key and how.key:
-        arguments["api_key"] = key
+        arguments["api_key"] = _key(facts, how, settings, env)
     if configured and configured.base_url:
-        arguments["base_url"] = configured.base_url
-    if configured and configured.headers and how.extra in ("openai", "anthropic"):
-        arguments["default_headers"] = dict(configured.headers)
+        arguments[how.address_argument] = configured.base_url
+    if configured and configured.headers and how.headers_argument:
+        headers = {name: value.get_secret_value() for name, value in configured.headers.items()}
+        arguments[how.headers_argument] = {"headers": headers} if how.module == "langchain_ollama" else headers
     if how.class_name == "ChatOpenAI":
         arguments["stream_usage"] = True
+        arguments["use_responses_api"] = False  # spoken to as openai-completions, whatever the model's own choice
     return arguments
+
+
+def _key(facts: ModelFacts, how: Provider, settings: AgentSettings, env: Mapping[str, str]) -> str:
+    configured = settings.models.providers.get(facts.provider)
+    if configured and configured.api_key:
+        return configured.api_key.get_secret_value()
+    if how.key and (key := env.get(how.key)):
+        return key
+    if how.key is None or (facts.provider == OWN_SERVER and configured and configured.base_url):
+        return NO_KEY
+    where = f"models.providers.{facts.provider}.apiKey or {how.key}"
+    raise ModelError(f"no key for {facts.name}; set {where}", kind="auth")
+
+
+def _secrets(facts: ModelFacts, arguments: Mapping[str, Any], settings: AgentSettings) -> tuple[str, ...]:
+    configured = settings.models.providers.get(facts.provider)
+    values = [arguments.get("api_key", "")]
+    values += [value.get_secret_value() for value in configured.headers.values()] if configured else []
+    return tuple(value for value in values if len(value) >= SHORTEST_SECRET_CHARS)
