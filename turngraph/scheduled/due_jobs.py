@@ -108,8 +108,10 @@ class DueJobs:
             return Due(job, JobPlan(), str(error))
         if plan.run is None:
             self.interrupted.discard(job.id)
-            following = schedule.next_after(watch.now_ms) if schedule else None
-            known.look_ms = NEVER_MS if following is None else following
+            following = (
+                schedule.next_after(watch.now_ms) if schedule and job.is_recurring else job.next_run_ms(watch.now_ms)
+            )
+            known.look_ms = NEVER_MS if following is None else max(following, watch.now_ms + 1)
         return Due(job, plan) if plan.run or plan.stretches else None
 
     def started(self, job_id: str, slot_ms: int) -> None:

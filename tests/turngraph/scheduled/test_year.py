@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -134,7 +135,7 @@ def test_each_slot_of_a_year_has_the_outcome_that_an_enumeration_of_its_own_give
             job_id = f"{zone.replace('/', '-')}-{fields_index}"
             raw = {"kind": "cron", "expr": expression, "tz": zone, "staggerMs": 0}
             jobs.append(Job({"id": job_id, "enabled": True, "createdAtMs": created, "schedule": raw, "state": {}}))
-            periods = {slot: after - slot for slot, after in zip(slots, slots[1:], strict=False)}
+            periods = {slot: after - slot for slot, after in pairwise(slots)}
             within = [slot for slot in slots if slot <= stretches[-1].to_ms]
             wanted[job_id] = expected(within, created, periods, stretches)
     got = _simulate(jobs, stretches)

@@ -1,0 +1,92 @@
+"""Run what is due as plain functions in this process, without Prefect."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from stores.jobs import JobStore
+from turngraph.api import Turngraph
+from turngraph.clock import Clock
+from turngraph.errors import NotFound
+from turngraph.scheduled.beat import BeatResult, run_beat
+from turngraph.scheduled.job_run import JobRun, Slot, agent_of, run_claimed
+from turngraph.scheduled.reindexing import Reindexed, reindex_agent
+from turngraph.scheduled.upkeep import UpkeepReport, run_upkeep
+
+log = logging.getLogger("turngraph.serve")
+
+
+@dataclass(slots=True)
+class PlainRunner:
+    """The work itself.
+
+    Attributes:
+        home: returns the home as it is now; settings may change while a process runs.
+        clock: time.
+        flow_run_id: flow run that records the work, if one does.
+    """
+
+    home: Callable[[], Turngraph]
+    clock: Clock
+    flow_run_id: str | None = None
+
+    async def run_job(self, job_id: str, slot: Slot) -> JobRun | None:
+        """Run a job whose slot is claimed; ``None`` when the job is gone."""
+        home = self.home()
+        store = JobStore.of_home(home.home, home.settings.agent())
+        job = next((job for job in store.load().jobs if job.id == job_id), None)
+        if job is None:
+            return None
+        agent = agent_of(home, job, clock=self.clock)
+        return await run_claimed(agent, store, job, replace(slot, flow_run_id=self.flow_run_id))
+
+    async def cron(self, job_id: str, slot: Slot) -> None:
+        run = await self.run_job(job_id, slot)
+        if run is not None:
+            log.info("job %s: %s", job_id, run.status)
+
+    async def heartbeat(self, agent_id: str, reason: str) -> BeatResult:
+        home = self.home()
+        beat = home.settings.agent(agent_id).heartbeat
+        agent = home.agent(agent_id, model=beat.model, clock=self.clock)
+        result = await run_beat(agent, reason, flow_run_id=self.flow_run_id)
+        log.info("heartbeat of %s: %s (%s)", agent_id, result.status, result.reason)
+        return result
+
+    async def run_reindex(self, agent_id: str) -> Reindexed:
+        """Bring an index up to date."""
+        done = await asyncio.to_thread(reindex_agent, self.home(), agent_id)
+        log.info("%s", done.line())
+        return done
+
+    async def reindex(self, agent_id: str) -> None:
+        await self.run_reindex(agent_id)
+
+    async def run_maintenance(self, *, dry_run: bool = False) -> UpkeepReport:
+        """Tidy the home."""
+        return await asyncio.to_thread(run_upkeep, self.home(), self.clock, dry_run=dry_run)
+
+    async def maintenance(self) -> None:
+        report = await self.run_maintenance()
+        log.info("maintenance: %d files, %d bytes", report.files, report.freed_bytes)
+
+
+async def run_by_hand(home: Turngraph, job_id: str, run_id: str, clock: Clock) -> JobRun:
+    """Run a job now, whatever its schedule says; its schedule does not move.
+
+    Raises:
+        NotFound: there is no such job, or a run of it is going on.
+    """
+    store = JobStore.of_home(home.home, home.settings.agent())
+    job = store.load().find(job_id)
+    if any(not claim.is_orphan for claim in store.ledger.read(job.id).open):
+        raise NotFound(f"job {job.name} is already running")
+    now_ms = int(clock.now().timestamp() * 1000)
+    store.ledger.claim(job.id, None, run_id, now_ms, reason="by hand")
+    run = await PlainRunner(lambda: home, clock).run_job(job.id, Slot(run_id, reason="by hand"))
+    if run is None:
+        raise NotFound(f"job {job.name} was deleted meanwhile")
+    return run
