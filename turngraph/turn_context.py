@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from nodes.chat_commands import asked_of
-from nodes.state import TurnContext
+from nodes.state import Collector, TurnContext
 from stores.media import MediaStore
 from turngraph.errors import ModelError
 from turngraph.hooks import Hooks
@@ -22,6 +22,7 @@ from turngraph.tools.tool import Tool
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
+    from stores.memory.results import SearchResult
     from stores.sessions import SessionStore
     from turngraph.api import Agent
 
@@ -38,12 +39,13 @@ def build_context(agent: Agent, inbound: Inbound) -> TurnContext:
     key = inbound_key(inbound, agent.id, settings.session)
     model, fallbacks = _models(agent, store, key, inbound)
     loop_time = asyncio.get_running_loop().time() if _in_loop() else None
+    collector = Collector()
     tools, unavailable = offered_tools(
         settings,
         key,
         inbound.kind,
         workspace=agent.home.workspace(agent.id, settings),
-        memory_tools=_memory_tools(agent, key),
+        memory_tools=_memory_tools(agent, key, collector),
     )
     if agent.custom_tools is not None:
         tools, unavailable = tuple(agent.custom_tools), {}
@@ -61,6 +63,7 @@ def build_context(agent: Agent, inbound: Inbound) -> TurnContext:
         sessions=store,
         media=MediaStore(agent.home.media_dir(agent.id)),
         hooks=agent.hooks or Hooks.load(settings, agent.home),
+        collector=collector,
         tools=tools,
         unavailable_tools=unavailable,
         deadline=None if loop_time is None else loop_time + settings.timeout_seconds,
@@ -70,11 +73,15 @@ def build_context(agent: Agent, inbound: Inbound) -> TurnContext:
     )
 
 
-def _memory_tools(agent: Agent, key: str) -> Callable[[], Sequence[Tool]]:
+def _memory_tools(agent: Agent, key: str, collector: Collector) -> Callable[[], Sequence[Tool]]:
     def make() -> Sequence[Tool]:
+        from turngraph.tools.memory_search import recalled
         from turngraph.tools.memory_tools import memory_tools
 
-        return memory_tools(agent.memory, agent.settings, session_key=key)
+        def on_search(query: str, result: SearchResult) -> None:
+            collector.note([recalled(query, result)])
+
+        return memory_tools(agent.memory, agent.settings, session_key=key, on_search=on_search)
 
     return make
 

@@ -34,15 +34,25 @@ def forget(
     counts: dict[str, int] = {}
     for _, source, file in chosen:
         counts[file] = counts.get(file, 0) + (1 if source else 0)
+    texts = _texts(index, hashes)
     if not confirmed:
-        return ForgetReport(False, tuple(counts.items()), hashes)
+        return ForgetReport(False, tuple(counts.items()), hashes, texts=texts)
     with index.database.write() as connection:
         _drop(connection, chosen, whole=query is None, session=session is not None)
         writing.fold(connection)  # the words themselves must go too, and this raises the generation
     cache = index._cache()
     embeddings = cache.forget(hashes) if cache else 0
     deleted = _delete(index, {file for _, source, file in chosen if source == "memory"}) if delete else ()
-    return ForgetReport(True, tuple(counts.items()), hashes, embeddings, deleted)
+    return ForgetReport(True, tuple(counts.items()), hashes, embeddings, deleted, texts)
+
+
+def _texts(index: MemoryIndex, hashes: tuple[str, ...]) -> tuple[str, ...]:
+    with index.database.read() as connection:
+        rows = connection.execute(
+            "SELECT DISTINCT text FROM chunks WHERE hash IN (SELECT unnest(string_split(?, chr(0))))",
+            ["\0".join(hashes)],
+        ).fetchall()
+    return tuple(text for (text,) in rows)
 
 
 _Chosen = tuple[str, str, str]  # chunk hash, source, path

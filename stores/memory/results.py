@@ -115,7 +115,7 @@ class ForgetReport:
     Attributes:
         done: whether it happened; ``False`` for a dry run.
         paths: files concerned, with their chunk counts.
-        hashes: SHA-256 of the texts of the chunks, for other stores that hold copies.
+        hashes: SHA-256 of the texts of the chunks. texts: the texts, for other stores that hold copies.
         embeddings: cached embeddings that went. deleted: Markdown files removed from disk.
     """
 
@@ -124,3 +124,4 @@ class ForgetReport:
     hashes: tuple[str, ...] = field(default_factory=tuple)
     embeddings: int = 0
     deleted: tuple[str, ...] = ()
+    texts: tuple[str, ...] = field(default=(), repr=False)

@@ -17,6 +17,7 @@ from turngraph.decisions import Segment
 
 # A blob without a row may belong to a turn that is just ending, so young ones are never swept.
 GRACE = timedelta(days=1)
+TELLING_CHARS = 16  # a shorter line ("- done") stands in many texts that have nothing to do with it
 
 
 def transcript_holds(segment: Segment) -> bool:
@@ -62,6 +63,18 @@ class Blobs:
         except OSError:
             return None
         return data.decode("utf-8", "surrogatepass") if sha256(data).hexdigest() == digest else None
+
+    def quoting(self, texts: Iterable[str]) -> Iterator[Path]:
+        """Yield the blobs that hold a line of ``texts``; lines below :data:`TELLING_CHARS` say too little to count.
+
+        Reads every blob: forgetting is rare and must not miss a copy.
+        """
+        lines = {line.strip() for text in texts for line in text.splitlines()}
+        telling = [line for line in lines if len(line) >= TELLING_CHARS]
+        for path in sorted(self.folder.iterdir()) if telling and self.folder.is_dir() else ():
+            text = path.read_bytes().decode("utf-8", "replace")
+            if any(line in text for line in telling):
+                yield path
 
     def unnamed(self, named: frozenset[str], now: datetime) -> Iterator[Path]:
         """Yield the blobs, and leftovers of killed writers, that no row names and that are not young."""

@@ -6,7 +6,7 @@ Source: spec/seeing.md section 1, design decision 13.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -107,6 +107,16 @@ class TraceStore:
         """
         with self._alone("merge.lock"):
             return merge_finished_days(self.open_days, self.merged, today)
+
+    def forget(self, texts: Iterable[str], *, dry_run: bool = False) -> tuple[Path, ...]:
+        """Remove the stored prompt texts that quote ``texts``; a reader then shows them as missing, with their hash.
+
+        Source: design decision 14.
+        """
+        found = tuple(self.blobs.quoting(texts))
+        for path in () if dry_run else found:
+            path.unlink(missing_ok=True)
+        return found
 
     def sweep(self, retention: timedelta | None, now: datetime, *, dry_run: bool = False) -> Swept:
         """Remove days that are older than ``retention``, then blobs that no row names, and old spools of dead turns.

@@ -189,16 +189,23 @@ def forget(
 
     Example: turngraph memory forget --session 3f2b8c1e-9d44-4a7e-8b61-0c5f7a92e6d1 --yes
     """
+    from stores.traces import TraceStore
+
     with _opened(home, agent, set) as index:
         report = index.forget(path=path, session=session, query=query, delete=delete, confirmed=yes)
+    copies = TraceStore(find_home(home).traces_dir).forget(report.texts, dry_run=not report.done)
     if json:
-        print_json(asdict(report))
+        print_json(
+            {key: value for key, value in asdict(report).items() if key != "texts"} | {"traceTexts": len(copies)}
+        )
         return
     verb = "forgot" if report.done else "would forget"
     for name, chunks in report.paths:
         print(f"{verb} {chunks} chunks of {name}")
     for name in report.deleted:
         print(f"deleted {name}")
+    if copies:
+        print(f"{verb} {len(copies)} texts of traces that quote them")
     if not report.done:
         print("nothing was changed; add --yes to do it")
 

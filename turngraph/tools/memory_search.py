@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
 from stores.memory.database import IndexBusy
 from stores.memory.index import MemoryIndex
 from stores.memory.snippets import citation, citations_wanted, with_citation
+from turngraph.decisions import Decision
 from turngraph.errors import ModelError, StoreError
 from turngraph.messages import compact_json
 from turngraph.models.model import ToolSpec
@@ -26,6 +28,30 @@ if TYPE_CHECKING:
 ChatType = Literal["direct", "group", "channel"]
 Listener = Callable[[str, "SearchResult"], None]
 _CORPORA = ("memory", "sessions", "all")
+
+
+def recalled(query: str, result: SearchResult) -> Decision:
+    """Return the decision that keeps a search with the score parts of each hit."""
+    best = result.hits[0] if result.hits else None
+    found = f"best {best.path}#L{best.start_line} at {best.score:.2f}" if best else "nothing found"
+    hits = [
+        {
+            "path": hit.path,
+            "startLine": hit.start_line,
+            "endLine": hit.end_line,
+            "source": hit.source,
+            "snippet": hit.snippet,
+            **asdict(hit.explanation),
+        }
+        for hit in result.hits
+    ]
+    return Decision(
+        node="prompt:tools",
+        what="recalled",
+        why=f"memory_search: {len(hits)} hits of {result.chunks} chunks in {result.files} files ({result.mode}), {found}",
+        count_after=len(hits),
+        data={"query": query, "mode": result.mode, "model": result.model, "hits": hits},
+    )
 
 
 class MemorySearchTool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stores.memory.session_files import scope_of
 from turngraph.session_keys import chat_type
 from turngraph.tools.memory_get import MemoryGetTool
-from turngraph.tools.memory_search import MemorySearchTool
+from turngraph.tools.memory_search import Listener, MemorySearchTool
 from turngraph.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from turngraph.config import AgentSettings
 
 
-def memory_tools(index: MemoryIndex, settings: AgentSettings, *, session_key: str) -> Sequence[Tool]:
+def memory_tools(
+    index: MemoryIndex, settings: AgentSettings, *, session_key: str, on_search: Listener | None = None
+) -> Sequence[Tool]:
     """Make the memory tools of a session; outside the allowed chats they answer ``disabled`` with the reason.
 
     Where direct messages are separated, a session finds the transcripts of its own peer and no other's.
@@ -24,4 +26,4 @@ def memory_tools(index: MemoryIndex, settings: AgentSettings, *, session_key: st
     kind = chat_type(session_key)
     chat = "direct" if kind == "unknown" else kind
     scope = scope_of(session_key, separated=settings.session.dm_scope != "main")
-    return MemorySearchTool(index, settings, chat, scope), MemoryGetTool(index, settings, chat)
+    return MemorySearchTool(index, settings, chat, scope, on_search), MemoryGetTool(index, settings, chat)
