@@ -48,7 +48,7 @@ def recalled(query: str, result: SearchResult) -> Decision:
     return Decision(
         node="prompt:tools",
         what="recalled",
-        why=f"memory_search: {len(hits)} hits of {result.chunks} chunks in {result.files} files ({result.mode}), {found}",
+        why=f"memory_search ({result.mode}): {len(hits)} hits of {result.chunks} chunks, {result.files} files; {found}",
         count_after=len(hits),
         data={"query": query, "mode": result.mode, "model": result.model, "hits": hits},
     )
