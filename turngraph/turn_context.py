@@ -13,7 +13,7 @@ from turngraph.errors import ModelError
 from turngraph.hooks import Hooks
 from turngraph.inbound import Inbound
 from turngraph.models.model import Model, ModelFacts
-from turngraph.models.registry import make_model
+from turngraph.models.registry import OFFLINE, make_model, split_name
 from turngraph.session_routing import inbound_key
 from turngraph.tokens import default_counter
 from turngraph.tools.offered import offered_tools
@@ -89,7 +89,7 @@ def _memory_tools(agent: Agent, key: str, collector: Collector) -> Callable[[], 
 def as_model(model: Model | BaseChatModel | str, agent: Agent) -> Model:
     """Turn what a caller gave as model into one of ours."""
     if isinstance(model, str):
-        return make_model(model, agent.settings)
+        return _make(model, agent.settings)
     if hasattr(model, "facts"):
         return cast("Model", model)
     from turngraph.models.langchain_model import LangChainModel
@@ -102,21 +102,31 @@ def _models(agent: Agent, store: SessionStore, key: str, inbound: Inbound) -> tu
     if agent.model is not None:
         return as_model(agent.model, agent), ()
     if (asked := asked_of(inbound, agent.settings).model) is not None:
-        return make_model(asked, agent.settings), ()
+        return _make(asked, agent.settings), ()
     entry = store.get(key)
     override, provider = entry.get("modelOverride"), entry.get("providerOverride")
     if isinstance(override, str) and override:
         name = f"{provider}:{override}" if isinstance(provider, str) and provider else override
-        return make_model(name, agent.settings), ()
+        return _make(name, agent.settings), ()
     chain = agent.settings.model
-    return make_model(chain.primary, agent.settings), tuple(_available(chain.fallbacks, agent))
+    return _make(chain.primary, agent.settings), tuple(_available(chain.fallbacks, agent))
+
+
+def _make(name: str, agent: Agent) -> Model:
+    if split_name(name)[0] != OFFLINE:
+        return make_model(name, agent.settings)
+    from stores.memory.tokenizer import count_terms
+    from turngraph.models.offline import OfflineModel
+
+    # The offline model quotes the lines that share most words with the question, as the keyword search counts words.
+    return OfflineModel(terms=lambda text: set(count_terms(text).counts))
 
 
 def _available(names: tuple[str, ...], agent: Agent) -> list[Model]:
     models = []
     for name in names:
         try:
-            models.append(make_model(name, agent.settings))
+            models.append(_make(name, agent.settings))
         except ModelError as error:
             if error.kind not in ("missing", "auth"):
                 raise
@@ -124,7 +134,7 @@ def _available(names: tuple[str, ...], agent: Agent) -> list[Model]:
 
 
 def _named(name: str | None, agent: Agent) -> Model | None:
-    return make_model(name, agent.settings) if name else None
+    return _make(name, agent.settings) if name else None
 
 
 def _in_loop() -> bool:
