@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "turns": ("turngraph.cli.turns", "turns", "List the traced turns of a session."),
     "context": ("turngraph.cli.context", "context", "Show what a turn's prompt was made of."),
     "report": ("turngraph.cli.report", "report", "Write what a turn saw, and why, as one HTML file."),
+    "view": ("turngraph.cli.view", "view", "Show a home as a local web page."),
     "graph": ("turngraph.cli.graph", "graph", "Draw the compiled turn graph."),
     "memory": ("turngraph.cli.memory", "app", "Index, search and read long-term memory."),
     "compact": ("turngraph.cli.compact", "compact", "Summarise the older part of a session."),

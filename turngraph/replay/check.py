@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from stores.traces import TraceReader
+from stores.traces.rows import text_digest
 from turngraph.decisions import Decision, NodeRun, TurnTrace
 from turngraph.errors import NotFound
 
@@ -128,7 +129,7 @@ def _say(decision: Decision) -> str:
 
 
 def _prompt(trace: TurnTrace) -> tuple[Any, ...]:
-    return tuple((s.kind, s.role, s.tokens, s.sha256 or s.text) for s in trace.segments)
+    return tuple((s.kind, s.role, s.tokens, text_digest(s)) for s in trace.segments)
 
 
 def _size(trace: TurnTrace) -> str:

@@ -39,24 +39,46 @@ def asset(name: str) -> str:
     return files("turngraph.viewer").joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def render(template: str, *, style: tuple[str, ...], script: tuple[str, ...], **values: Any) -> str:
+def render(
+    template: str, *, style: tuple[str, ...], script: tuple[str, ...], server: bool = False, **values: Any
+) -> str:
     """Render a page that carries its style, its script and a policy that allows nothing else.
 
     Args:
         template: file name.
         style, script: assets, put together in order.
-        values: for the template; ``data`` is written as JSON.
+        server: whether our own server sends the page.
+        values: for the template.
     """
-    css, js = "\n".join(map(asset, style)), "\n".join(map(asset, script))
-    return templates().get_template(template).render(**values, css=Markup(css), js=Markup(js), policy=policy(css, js))
-
-
-def policy(css: str, js: str) -> str:
-    """Return the content security policy of a page that works from a file."""
     return (
-        f"default-src 'none'; style-src '{_hash(css)}'; script-src '{_hash(js)}'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
+        templates()
+        .get_template(template)
+        .render(
+            **values,
+            css=Markup(_joined(style)),
+            js=Markup(_joined(script)),
+            policy=page_policy(style, script, server=server),
+        )
     )
+
+
+@cache
+def page_policy(style: tuple[str, ...], script: tuple[str, ...], *, server: bool = False) -> str:
+    """Return the content security policy of a page: its own style and script by their hash, nothing else.
+
+    A page of our server may also ask that server for events and send it a search.
+    """
+    own = "'self'" if server else "'none'"
+    scripts = f"'{_hash(_joined(script))}'" if script else "'none'"
+    return (
+        f"default-src 'none'; style-src '{_hash(_joined(style))}'; script-src {scripts}; img-src data:; "
+        f"connect-src {own}; form-action {own}; base-uri 'none'"
+    )
+
+
+@cache
+def _joined(names: tuple[str, ...]) -> str:
+    return "\n".join(asset(name) for name in names)
 
 
 def _hash(text: str) -> str:

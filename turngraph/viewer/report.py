@@ -5,7 +5,7 @@ Source: spec/seeing.md section 3.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -56,13 +56,26 @@ def turn_report(
     return html
 
 
-def page_html(pages: Sequence[TurnPage], *, live: str | None = None) -> str:
-    """Draw pages; several stand below one another behind an index."""
+def page_html(
+    pages: Sequence[TurnPage],
+    *,
+    around: Mapping[str, Any] | None = None,
+    style: tuple[str, ...] = ("report.css",),
+    script: tuple[str, ...] = ("report.js",),
+) -> str:
+    """Draw pages; several stand below one another behind an index.
+
+    Args:
+        pages: what is drawn.
+        around: on our own server the session, and the turns before and after for the links between pages.
+        style, script: assets.
+    """
     layout = lay_out(pages[0].picture)
     return render(
         "report.html.j2",
-        style=("report.css",),
-        script=("report.js",),
+        style=style,
+        script=script,
+        server=around is not None,
         title=_title(pages),
         pages=pages,
         layout=layout,
@@ -73,7 +86,7 @@ def page_html(pages: Sequence[TurnPage], *, live: str | None = None) -> str:
         strips=[strip_shape(page.data["strip"], page.trace.turn) for page in pages],
         whole_strip=strip_shape([strip_row(page.trace) for page in pages], -1),
         data=json_script(_data(pages)),
-        live=live,
+        around=around,
     )
 
 
