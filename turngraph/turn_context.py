@@ -89,7 +89,7 @@ def _memory_tools(agent: Agent, key: str, collector: Collector) -> Callable[[], 
 def as_model(model: Model | BaseChatModel | str, agent: Agent) -> Model:
     """Turn what a caller gave as model into one of ours."""
     if isinstance(model, str):
-        return _make(model, agent.settings)
+        return _make(model, agent)
     if hasattr(model, "facts"):
         return cast("Model", model)
     from turngraph.models.langchain_model import LangChainModel
@@ -102,14 +102,14 @@ def _models(agent: Agent, store: SessionStore, key: str, inbound: Inbound) -> tu
     if agent.model is not None:
         return as_model(agent.model, agent), ()
     if (asked := asked_of(inbound, agent.settings).model) is not None:
-        return _make(asked, agent.settings), ()
+        return _make(asked, agent), ()
     entry = store.get(key)
     override, provider = entry.get("modelOverride"), entry.get("providerOverride")
     if isinstance(override, str) and override:
         name = f"{provider}:{override}" if isinstance(provider, str) and provider else override
-        return _make(name, agent.settings), ()
+        return _make(name, agent), ()
     chain = agent.settings.model
-    return _make(chain.primary, agent.settings), tuple(_available(chain.fallbacks, agent))
+    return _make(chain.primary, agent), tuple(_available(chain.fallbacks, agent))
 
 
 def _make(name: str, agent: Agent) -> Model:
@@ -126,7 +126,7 @@ def _available(names: tuple[str, ...], agent: Agent) -> list[Model]:
     models = []
     for name in names:
         try:
-            models.append(_make(name, agent.settings))
+            models.append(_make(name, agent))
         except ModelError as error:
             if error.kind not in ("missing", "auth"):
                 raise
@@ -134,7 +134,7 @@ def _available(names: tuple[str, ...], agent: Agent) -> list[Model]:
 
 
 def _named(name: str | None, agent: Agent) -> Model | None:
-    return _make(name, agent.settings) if name else None
+    return _make(name, agent) if name else None
 
 
 def _in_loop() -> bool:
