@@ -110,6 +110,10 @@ def truncate_text(text: str, limit: int, notice: Notice = cut_notice) -> str:
 
 def result_chars(message: Message) -> int:
     """Return the weight of a tool result's text; images are not text."""
+    return message.fact("result chars", _result_chars)
+
+
+def _result_chars(message: Message) -> int:
     content = message.raw.get("content")
     if isinstance(content, str):
         return weighted_chars(content)
