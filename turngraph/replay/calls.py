@@ -41,8 +41,12 @@ def request_parts(request: ModelRequest, counter: Counter) -> Sequence[Part]:
         compact_json({"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)})
         for tool in request.tools
     )
+
+    def part(message: Message) -> Part:
+        return Part(message.digest, counter.message(message), message.text)
+
     head = tuple(Part(text, counter.text(text), text) for text in (*tools, request.system) if text)
-    return (*head, *(Part(message.digest, counter.message(message), message.text) for message in request.messages))
+    return (*head, *(message.fact(("part", counter.name), part) for message in request.messages))
 
 
 class Notes:

@@ -35,7 +35,7 @@ class TurnRow:
 
 
 # Decisions that only say what was there; a node is shown when it did something.
-_QUIET = frozenset({"kept", "resolved", "routed", "written", "called", "injected", "skipped"})
+QUIET = frozenset({"kept", "resolved", "routed", "written", "called", "injected", "skipped"})
 
 
 def turn_row(turn: ReplayedTurn) -> TurnRow:
@@ -43,7 +43,7 @@ def turn_row(turn: ReplayedTurn) -> TurnRow:
     trace = turn.trace
     loaded = next((run.tokens_out for run in trace.nodes if run.node == "load_history"), None)
     usd = [call["usd"] for call in trace.facts.get("calls") or ()]
-    decided = dict.fromkeys(decision.node for _, decision in trace.decisions if decision.what not in _QUIET)
+    decided = dict.fromkeys(decision.node for _, decision in trace.decisions if decision.what not in QUIET)
     return TurnRow(
         number=turn.recorded.number,
         tokens_in=loaded or 0,
@@ -79,7 +79,7 @@ def summarise(turns: Sequence[ReplayedTurn]) -> Mapping[str, Any]:
     rows = [turn_row(turn) for turn in turns]
     acts: Counter[str] = Counter()
     for turn in turns:
-        acts.update(f"{d.node}: {d.what}" for _, d in turn.trace.decisions if d.what not in _QUIET)
+        acts.update(f"{d.node}: {d.what}" for _, d in turn.trace.decisions if d.what not in QUIET)
     prompts = sorted(row.tokens_out for row in rows)
     return {
         "turns": len(rows),

@@ -18,6 +18,7 @@ from turngraph.clock import DerivedIds, SystemClock, from_ms
 from turngraph.config import AgentSettings
 from turngraph.decisions import TurnTrace
 from turngraph.errors import TurngraphError
+from turngraph.replay.summary import QUIET
 
 NEWEST_TURNS = 400  # looked at for the overview
 
@@ -52,7 +53,7 @@ def turn_rows(turns: list[TurnTrace]) -> Iterator[dict[str, Any]]:
             "tokens": tokens,
             "delta": tokens - before,
             "ms": sum(run.duration_ms for run in trace.nodes if ":" not in run.node),
-            "decided": sorted({decision.node for _, decision in trace.decisions}),
+            "decided": sorted({decision.node for _, decision in trace.decisions if decision.what not in QUIET}),
             "reply": trace.facts.get("reply"),
             "error": trace.facts.get("error"),
         }

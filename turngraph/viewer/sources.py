@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 
 from graphs.drawing import Drawable, drawable
-from graphs.turn import turn_graph
 from stores.home import Home
 from stores.traces import TraceReader
 from turngraph.config import AgentSettings, default_settings, load_settings
@@ -62,7 +61,9 @@ class TurnSource:
 
     @cached_property
     def picture(self) -> Drawable:
-        """The compiled graph."""
+        """The compiled graph; langgraph is loaded when the first page is drawn."""
+        from graphs.turn import turn_graph
+
         return drawable(turn_graph())
 
     def turns(self, key: str, limit: int | None = None) -> list[TurnTrace]:
