@@ -26,6 +26,17 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "graph": ("turngraph.cli.graph", "graph", "Draw the compiled turn graph."),
     "memory": ("turngraph.cli.memory", "app", "Index, search and read long-term memory."),
     "compact": ("turngraph.cli.compact", "compact", "Summarise the older part of a session."),
+    "cron": ("turngraph.cli.cron", "app", "Make, list, change and run scheduled jobs."),
+    "heartbeat": ("turngraph.cli.heartbeat", "app", "Run heartbeats by hand, and see when the next are due."),
+    "serve": ("turngraph.cli.serve", "serve", "Run heartbeats, jobs and upkeep until told to stop."),
+    "reindex": ("turngraph.cli.reindex", "reindex", "Bring the memory indexes up to date."),
+    "maintenance": ("turngraph.cli.maintenance", "maintenance", "Sweep what is past its retention."),
+    "status": ("turngraph.cli.status", "status", "Show agents, next runs, last results and indexes."),
+    "settings": (
+        "turngraph.cli.settings",
+        "settings",
+        "Show the settings that hold and what is not default.",
+    ),
     "doctor": ("turngraph.cli.doctor", "doctor", "Find what will cause trouble in a home or a transcript."),
 }
 
