@@ -173,6 +173,15 @@ class Dispatcher:
         while self._tasks:
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
+    async def run_due_jobs(self, look_back_ms: int) -> list[str]:
+        """Start the jobs that are due, wait for them, and return their ids; for schedulers of others."""
+        now_ms = self._now_ms()
+        self._due.since_ms = now_ms - look_back_ms
+        self._start_jobs(now_ms)
+        started = [name.removeprefix("cron:") for name in self._tasks]
+        await self.settled()
+        return started
+
     async def tick(self) -> None:
         """Look once what is due, and start it."""
         now_ms = self._now_ms()

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from stores.jobs import JobStore
 from turngraph.api import Turngraph
 from turngraph.clock import Clock
-from turngraph.errors import NotFound
 from turngraph.scheduled.beat import BeatResult, run_beat
 from turngraph.scheduled.job_run import JobRun, Slot, agent_of, run_claimed
 from turngraph.scheduled.reindexing import Reindexed, reindex_agent
@@ -72,21 +71,3 @@ class PlainRunner:
     async def maintenance(self) -> None:
         report = await self.run_maintenance()
         log.info("maintenance: %d files, %d bytes", report.files, report.freed_bytes)
-
-
-async def run_by_hand(home: Turngraph, job_id: str, run_id: str, clock: Clock) -> JobRun:
-    """Run a job now, whatever its schedule says; its schedule does not move.
-
-    Raises:
-        NotFound: there is no such job, or a run of it is going on.
-    """
-    store = JobStore.of_home(home.home, home.settings.agent())
-    job = store.load().find(job_id)
-    if any(not claim.is_orphan for claim in store.ledger.read(job.id).open):
-        raise NotFound(f"job {job.name} is already running")
-    now_ms = int(clock.now().timestamp() * 1000)
-    store.ledger.claim(job.id, None, run_id, now_ms, reason="by hand")
-    run = await PlainRunner(lambda: home, clock).run_job(job.id, Slot(run_id, reason="by hand"))
-    if run is None:
-        raise NotFound(f"job {job.name} was deleted meanwhile")
-    return run

@@ -1,0 +1,57 @@
+"""Runs that a scheduler other than our dispatcher starts: by hand, by a worker, by a schedule of Prefect's own.
+
+The ledger decides as everywhere: what has a line does not run again.
+Source: spec/scheduling.md C1, C3.
+"""
+
+from __future__ import annotations
+
+from flows.dispatcher import Dispatcher
+from flows.plain import PlainRunner
+from stores.jobs import JobStore
+from turngraph.clock import Ids, RandomIds, to_ms
+from turngraph.errors import SessionBusy
+from turngraph.scheduled.job_run import JobRun, Slot
+
+LOOK_BACK_MS = 60_000  # slots of the last minute are on time
+
+
+async def run_by_hand(runner: PlainRunner, name: str, ids: Ids | None = None) -> JobRun | None:
+    """Run a job now, whatever its schedule says; its schedule does not move.
+
+    Raises:
+        NotFound: there is no such job.
+        SessionBusy: a run of it is going on.
+    """
+    store = _store(runner)
+    job = store.load().find(name)
+    if any(not claim.is_orphan for claim in store.ledger.read(job.id).open):
+        raise SessionBusy(f"job {job.name} is running already; wait for it to end")
+    slot = Slot((ids or RandomIds()).uuid(), reason="by hand")
+    store.ledger.claim(job.id, None, slot.run_id, to_ms(runner.clock.now()), reason=slot.reason)
+    return await runner.run_job(job.id, slot)
+
+
+async def run_claimed_slot(runner: PlainRunner, job_id: str, slot_ms: int | None, run_id: str | None) -> JobRun | None:
+    """Run a slot: one that ``run_id`` has claimed and not run yet, or one that nobody has claimed; else ``None``."""
+    store = _store(runner)
+    now_ms = to_ms(runner.clock.now())
+    if run_id is None:
+        run_id = RandomIds().uuid()
+        if not store.ledger.claim(job_id, slot_ms, run_id, now_ms):
+            return None
+    elif not any(claim.run_id == run_id for claim in store.ledger.read(job_id).open):
+        return None
+    late = slot_ms is not None and now_ms - slot_ms > LOOK_BACK_MS
+    return await runner.run_job(job_id, Slot(run_id, slot_ms, late))
+
+
+async def run_due(runner: PlainRunner) -> list[str]:
+    """Run every job that is due now, and return their ids."""
+    dispatcher = Dispatcher(runner.home(), runner, runner.clock, RandomIds())
+    return await dispatcher.run_due_jobs(LOOK_BACK_MS)
+
+
+def _store(runner: PlainRunner) -> JobStore:
+    home = runner.home()
+    return JobStore.of_home(home.home, home.settings.agent())

@@ -1,0 +1,170 @@
+"""Run what is due as flow runs that a Prefect server records; without a server the work runs all the same.
+
+A server that does not answer within five seconds, or goes away, costs the record and one warning, never the run.
+Source: spec/scheduling.md C1, spec/spike.md section 5.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from flows.plain import PlainRunner
+from turngraph.scheduled.beat import BeatResult
+from turngraph.scheduled.job_run import Slot
+
+if TYPE_CHECKING:
+    from prefect import Flow
+
+    from flows.recording import Handed, Work
+
+TAG = "turngraph-serve"  # marks runs of the dispatcher, so that a later one knows them as its own
+PATIENCE_S = 5.0
+RETRY_S = 30.0  # after a server that did not answer
+
+log = logging.getLogger("turngraph.serve")
+
+
+@dataclass
+class PrefectRunner:
+    """Runs flows in this process; :attr:`ready` tells whether a server was found."""
+
+    plain: PlainRunner
+    ready: bool = False
+    work_pool: str | None = None
+    _down_until: float = 0.0
+    _warned: bool = False
+    _records: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    async def cron(self, job_id: str, slot: Slot) -> None:
+        parameters = {"job_id": job_id, "slot_ms": slot.slot_ms}
+        if self.work_pool and self._usable():
+            await self._in_pool("cron", parameters | {"run_id": slot.run_id}, f"{job_id}:{slot.slot_ms}")
+        else:
+            await self._record("cron", parameters, lambda runner: runner.run_job(job_id, slot))
+
+    async def heartbeat(self, agent_id: str, reason: str) -> BeatResult:
+        parameters = {"agent_id": agent_id, "reason": reason}
+        result: BeatResult = await self._record(
+            "heartbeat", parameters, lambda runner: runner.heartbeat(agent_id, reason)
+        )
+        return result
+
+    async def reindex(self, agent_id: str) -> None:
+        await self._record("reindex", {"agent_id": agent_id}, lambda runner: runner.run_reindex(agent_id))
+
+    async def maintenance(self) -> None:
+        await self._record("maintenance", {}, lambda runner: runner.run_maintenance())
+
+    def _usable(self) -> bool:
+        return self.ready and asyncio.get_running_loop().time() >= self._down_until
+
+    async def _record(self, name: str, parameters: Mapping[str, Any], work: Work) -> Any:
+        """Do the work inside a flow run, or without one; return its result.
+
+        Raises:
+            Exception: whatever the work raised.
+        """
+        if not self._usable():
+            return await work(self.plain)
+        from flows.recording import Handed
+
+        handed = Handed(work, self.plain)
+        recording = asyncio.create_task(_call(name, parameters, handed))
+        begun = asyncio.create_task(handed.begun.wait())
+        try:
+            await asyncio.wait({recording, begun}, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+            if not handed.taken:
+                self._give_up(recording)
+                return await handed.run(None)
+            await handed.finished.wait()
+            await asyncio.wait({recording}, timeout=PATIENCE_S)
+            if not recording.done() or (recording.exception() is not None and handed.error is None):
+                self._give_up(recording)
+        except asyncio.CancelledError:
+            recording.cancel()
+            await asyncio.wait({recording}, timeout=1.0)
+            raise
+        finally:
+            begun.cancel()
+        if handed.error is not None:
+            raise handed.error
+        return handed.result
+
+    def _give_up(self, recording: asyncio.Task[Any]) -> None:
+        """Go on without the server for a while."""
+        recording.cancel()
+        self._records.add(recording)
+        recording.add_done_callback(self._forget)
+        self._down_until = asyncio.get_running_loop().time() + RETRY_S
+        if not self._warned:
+            self._warned = True
+            log.warning("the Prefect server does not answer; runs go on, without a record there")
+
+    def _forget(self, recording: asyncio.Task[Any]) -> None:
+        self._records.discard(recording)
+        if not recording.cancelled():
+            recording.exception()
+
+    async def _in_pool(self, name: str, parameters: Mapping[str, Any], key: str) -> None:
+        """Hand a run to the workers of a pool and wait for its end."""
+        from prefect.deployments.flow_runs import arun_deployment
+
+        root = str(self.plain.home().home.root)
+        await arun_deployment(
+            f"{name}/turngraph",
+            parameters={**parameters, "home": root},
+            idempotency_key=key,
+            as_subflow=False,
+            tags=[TAG],
+        )
+
+
+async def _call(name: str, parameters: Mapping[str, Any], handed: Handed) -> Any:
+    from prefect import tags
+
+    from flows.recording import HANDED
+
+    HANDED.set(handed)
+    with tags(TAG):
+        running: Any = flow_named(name)(**parameters, return_state=True)
+        return await running
+
+
+def flow_named(name: str) -> Flow[..., Any]:
+    """Return one of our flows."""
+    from flows.cron import cron
+    from flows.heartbeat import heartbeat
+    from flows.maintenance import maintenance
+    from flows.reindex import reindex
+
+    flows: dict[str, Any] = {"cron": cron, "heartbeat": heartbeat, "reindex": reindex, "maintenance": maintenance}
+    found: Flow[..., Any] = flows[name]
+    return found
+
+
+async def crash_leftovers() -> int:
+    """Set runs of an earlier dispatcher that still look as if they ran to Crashed; return how many."""
+    from prefect import get_client
+    from prefect.client.schemas.filters import (
+        FlowRunFilter,
+        FlowRunFilterState,
+        FlowRunFilterStateType,
+        FlowRunFilterTags,
+    )
+    from prefect.client.schemas.objects import StateType
+    from prefect.states import Crashed
+
+    wanted = FlowRunFilter(
+        tags=FlowRunFilterTags(all_=[TAG]),
+        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.RUNNING, StateType.PENDING])),
+    )
+    async with get_client() as client:
+        runs = await client.read_flow_runs(flow_run_filter=wanted)
+        for run in runs:
+            state = Crashed(message="the process that ran it is gone")  # type: ignore[var-annotated]
+            await client.set_flow_run_state(run.id, state, force=True)
+    return len(runs)

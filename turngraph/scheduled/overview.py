@@ -1,0 +1,36 @@
+"""What is scheduled and how it went, for status commands. Reads only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from turngraph.scheduled.beat_state import BeatStates, read_seed
+from turngraph.schedules.heartbeat import rhythm_of
+
+if TYPE_CHECKING:
+    from stores.home import Home
+    from turngraph.config import Settings
+
+
+def beat_overview(home: Home, settings: Settings, now_ms: int) -> list[dict[str, Any]]:
+    """Return the last heartbeat of each agent and the next one planned; the phase is known once serve has run."""
+    seed = read_seed(home)
+    states = BeatStates(home)
+    rows: list[dict[str, Any]] = []
+    for agent_id in settings.agent_ids:
+        chosen = settings.agent(agent_id)
+        state = states.of(agent_id)
+        anchored = chosen.heartbeat.anchor is not None
+        rhythm = rhythm_of(chosen, seed or "") if seed or anchored else None
+        result = f"{state.last_status} ({state.last_reason})" if state.last_status else "-"
+        rows.append(
+            {
+                "agent": agent_id,
+                "every": str(chosen.heartbeat.every) if chosen.beats and chosen.heartbeat.every else "off",
+                "lastMs": state.last_ms,
+                "last": result,
+                "failures": state.failures,
+                "nextMs": rhythm.next_after(now_ms) if rhythm else None,
+            }
+        )
+    return rows
