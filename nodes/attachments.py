@@ -247,7 +247,7 @@ def _facts_of(messages: Iterable[Message], context: TurnContext) -> dict[str, tu
     facts: dict[str, tuple[MediaFact, ...]] = {}
     for message in messages:
         # Only a message that names a stored file can have facts; looking up the others could read the whole file.
-        if message.entry_id and message.role in ("user", "toolResult") and "media/" in message.text:
+        if message.entry_id and message.fact("may name a file", _may_name_a_file):
             try:
                 entry = context.opened.entry(message.entry_id)
             except NotFound:
@@ -257,10 +257,18 @@ def _facts_of(messages: Iterable[Message], context: TurnContext) -> dict[str, tu
     return facts
 
 
-def _images_of(message: Message, facts: Mapping[str, Sequence[MediaFact]]) -> list[MediaFact | Mapping[str, Any]]:
+def _may_name_a_file(message: Message) -> bool:
+    return message.role in ("user", "toolResult") and "media/" in message.text
+
+
+def _image_blocks(message: Message) -> tuple[Mapping[str, Any], ...]:
     if message.role not in ("user", "toolResult"):
-        return []
-    images: list[MediaFact | Mapping[str, Any]] = [block for block in message.blocks if _is_image(block)]
+        return ()
+    return tuple(block for block in message.blocks if _is_image(block))
+
+
+def _images_of(message: Message, facts: Mapping[str, Sequence[MediaFact]]) -> list[MediaFact | Mapping[str, Any]]:
+    images: list[MediaFact | Mapping[str, Any]] = list(message.fact("image blocks", _image_blocks))
     stored = facts.get(message.entry_id or "", ())
     if stored:
         text = message.text

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from nodes.history.content import (
@@ -26,7 +27,7 @@ from nodes.history.content import (
 from nodes.history.images import MAX_DIMENSION_PX, prune_processed, sound_images
 from nodes.history.pairing import pair_results
 from nodes.history.provider_policy import TranscriptPolicy, resolve_policy
-from nodes.history.step import Pass, Rule, Step, chain, rewrite
+from nodes.history.step import Pass, Rule, Rules, Step, chain
 from nodes.history.thinking import (
     LONE_REASONING,
     drop_reasoning,
@@ -82,19 +83,30 @@ def repair_history(
 
     Source: spec/context.md 4.2; ids are rewritten after pairing, which needs the ids as the model wrote them.
     """
+    content, outcome = _rules(policy, max_image_px)
     return chain(
         messages,
         lift_result_blocks,
-        lambda m: rewrite(m, (*_CONTENT_RULES, sound_images(max_image_px), *_answer_rules(policy)), is_plain),
+        content,
         lambda m: resolve_call_names(m, allowed_tools or ()).step,
         lambda m: clean_tool_calls(m, allowed_tools, canonical=True).step,
         lambda m: _drop_thoughts(m, policy),
         lambda m: pair_results(m, now_ms).step(len(m)),
-        lambda m: rename_ids(m, policy.id_mode, keep_kimi=policy.keep_kimi_ids),
+        lambda m: rename_ids(
+            m, policy.id_mode, keep_kimi=policy.keep_kimi_ids, keep_anthropic=policy.keep_anthropic_ids
+        ),
         strip_stale_usage,
-        lambda m: rewrite(m, (STRIP_DETAILS, SILENT_ANSWERS, ENSURE_USAGE)),
-        lambda m: chain(m, LONE_REASONING, unpair_calls) if policy.responses else Step(m),
+        outcome,
+        lambda m: unpair_calls(m) if policy.responses else Step(m),
     )
+
+
+@cache
+def _rules(policy: TranscriptPolicy, max_image_px: int) -> tuple[Rules, Rules]:
+    """Return the rules about the content of messages, and those about answers and results once they are paired."""
+    content = Rules(*_CONTENT_RULES, sound_images(max_image_px), *_answer_rules(policy), is_plain=is_plain)
+    outcome = Rules(STRIP_DETAILS, SILENT_ANSWERS, ENSURE_USAGE, *(LONE_REASONING,) * policy.responses)
+    return content, outcome
 
 
 def _answer_rules(policy: TranscriptPolicy) -> tuple[Rule, ...]:

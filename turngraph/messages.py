@@ -8,7 +8,7 @@ when nothing changed (design decision 16, spec/context.md section 0).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
@@ -64,9 +64,9 @@ class Message:
     raw: Raw
     origin: Origin | None = None
     derived: bool = False
-    _known: dict[str, Any] = field(default_factory=dict, repr=False)
+    _known: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
-    def fact(self, name: str, compute: Callable[[Message], Value]) -> Value:
+    def fact(self, name: Hashable, compute: Callable[[Message], Value]) -> Value:
         """Return a fact about this message, computed once under that name: the mapping never changes."""
         known = self._known
         if name not in known:

@@ -6,6 +6,7 @@ Source: spec/context.md 4.2.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from nodes.history.step import Rule, Step, as_tuple, decide
@@ -154,7 +155,7 @@ def lift_result_blocks(messages: Sequence[Message]) -> Step:
     lifted: list[Message] = []
     out: list[Message] = []
     for message in messages:
-        blocks = _result_blocks(message)
+        blocks = message.fact("result blocks", _result_blocks)
         if not blocks:
             out.append(message)
             continue
@@ -226,6 +227,7 @@ def _spoken(message: Message) -> Message | None:
 SILENT_ANSWERS = Rule(_spoken, _ASSISTANT, "silent answers", "dropped")
 
 
+@cache
 def assistant_blanks(*, keep_beside_thinking: bool) -> Rule:
     """Make the rule that drops blank text from answers that did not fail; an emptied one goes."""
 
@@ -245,6 +247,7 @@ def _thinks(message: Message) -> bool:
     return any(block.get("type") in THINKING_TYPES for block in message.blocks)
 
 
+@cache
 def unsaid_answers(*, blank_text_refused: bool, keep_thinking: bool) -> Rule:
     """Make the rule that drops answers that hold nothing a provider reads, and blank text where it is refused.
 
@@ -267,4 +270,4 @@ def _without_details(message: Message) -> Message:
 
 
 # They may be large or private, and no model is sent them.
-STRIP_DETAILS = Rule(_without_details, _RESULT, "tool results without their details")
+STRIP_DETAILS = Rule(_without_details, _RESULT, "tool results without their details", None)

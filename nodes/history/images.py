@@ -78,7 +78,7 @@ def prune_processed(messages: Sequence[Message], kept_turns: int = KEPT_TURNS) -
         return Step(as_tuple(messages))
     old = {id(message) for message in messages[:cut]}
     rule = Rule(
-        lambda message: _processed(message) if id(message) in old else message,
+        lambda message: message.fact("processed", _processed) if id(message) in old else message,
         frozenset({"user", "toolResult"}),
         "earlier messages without the images the model has seen",
         "cleared",

@@ -6,7 +6,7 @@ id and occurrence; what comes late is claimed by the call it belongs to, what be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -81,6 +81,8 @@ def pair_results(messages: Sequence[Message], now_ms: float) -> Paired:
 
     Source: spec/context.md 4.2 (newer release).
     """
+    if _in_order(messages):
+        return Paired(as_tuple(messages))
     frames, duplicates, orphans, touched = _frames(messages)
     out: list[Message] = []
     added = 0
@@ -98,6 +100,34 @@ def pair_results(messages: Sequence[Message], now_ms: float) -> Paired:
     if len(out) == len(messages) and all(new is old for new, old in zip(out, messages, strict=True)):
         return Paired(as_tuple(messages))
     return Paired(tuple(out), added, duplicates, orphans, True, tuple(touched))
+
+
+def _in_order(messages: Sequence[Message]) -> bool:
+    """Whether every call has its named result right behind it, in call order: the usual case."""
+    waiting: Iterator[str] = iter(())
+    failed = False
+    for message in messages:
+        raw = message.raw
+        role = raw.get("role")
+        if role == "toolResult":
+            expected = next(waiting, None)
+            if expected is None or raw.get("toolCallId") != expected or not message.fact("is named", _is_named):
+                return False
+            continue
+        if not failed and next(waiting, None) is not None:
+            return False
+        called = message.fact("call ids", _call_ids) if role == "assistant" else ()
+        waiting, failed = iter(called), raw.get("stopReason") in FAILED
+    return failed or next(waiting, None) is None
+
+
+def _is_named(result: Message) -> bool:
+    name = result.raw.get("toolName")
+    return isinstance(name, str) and bool(name) and name == js_trim(name)
+
+
+def _call_ids(message: Message) -> tuple[str, ...]:
+    return tuple(call.id for call in _calls(message))
 
 
 def _frames(messages: Sequence[Message]) -> tuple[list[_Frame], int, int, list[Message]]:

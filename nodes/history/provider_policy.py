@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 IdMode = Literal["strict", "strict9"]
@@ -77,6 +78,7 @@ class TranscriptPolicy:
         full_clean_up: blank text and foreign signatures go; otherwise only images are looked at.
         id_mode: form of tool-call ids; ``None`` keeps ids that OpenAI accepts.
         keep_kimi_ids: ids of the form ``functions.name:0`` stay as the model made them.
+        keep_anthropic_ids: ids of the form ``toolu_...`` stay: the provider made them.
         preserve_signatures: signed thinking of Anthropic models stays as it is.
         clean_thought_signatures: thought signatures that are not base64 go (Gemini).
         drop_thinking: thinking goes from all but the newest assistant turn.
@@ -91,6 +93,7 @@ class TranscriptPolicy:
     full_clean_up: bool = False
     id_mode: IdMode | None = None
     keep_kimi_ids: bool = False
+    keep_anthropic_ids: bool = False
     preserve_signatures: bool = False
     clean_thought_signatures: bool = False
     drop_thinking: bool = False
@@ -114,6 +117,7 @@ def normalize_provider(provider: str | None) -> str:
     return _ALIASES.get(name, name)
 
 
+@cache
 def resolve_policy(provider: str | None, api: str | None, model_id: str | None) -> TranscriptPolicy:
     """Return what ``model_id`` at ``provider`` through ``api`` requires of a history.
 
@@ -136,6 +140,7 @@ def resolve_policy(provider: str | None, api: str | None, model_id: str | None) 
         full_clean_up=not openai and (google or anthropic or row.strict9 or gemini),
         id_mode=("strict9" if mistral else "strict") if rewrites_ids else None,
         keep_kimi_ids=name == "kimi" or "moonshot" in name or "kimi" in model,
+        keep_anthropic_ids=row.family == "anthropic",
         preserve_signatures=anthropic and row.keeps_anthropic_signatures,
         clean_thought_signatures=not openai and (gemini or google),
         drop_thinking=_drops_thinking(row, name, api, model),

@@ -19,10 +19,6 @@ class Step:
     messages: tuple[Message, ...]
     decisions: tuple[Decision, ...] = ()
 
-    @property
-    def changed(self) -> bool:
-        return bool(self.decisions)
-
 
 def as_tuple(messages: Sequence[Message]) -> tuple[Message, ...]:
     return messages if isinstance(messages, tuple) else tuple(messages)
@@ -36,57 +32,93 @@ class Rule:
         apply: returns the same object when there is nothing to do, ``None`` to drop the message.
         roles: roles it is about.
         why: the decision's sentence, behind the count of touched messages.
-        what: of the decision.
+        what: of the decision; ``None`` for what no model is sent, which is not worth one.
     """
 
     apply: Callable[[Message], Message | None]
     roles: frozenset[str]
     why: str
-    what: What = "repaired"
+    what: What | None = "repaired"
 
     def __call__(self, messages: Sequence[Message]) -> Step:
         """Run this rule alone over a history."""
-        return rewrite(messages, (self,))
+        return _walk(messages, (self,), lambda message: _ask(message, ((0, self),)))
 
 
-def rewrite(
-    messages: Sequence[Message], rules: Sequence[Rule], is_plain: Callable[[Message], bool] = lambda _message: False
-) -> Step:
-    """Apply ``rules`` in their order to every message, in one walk; one decision for each rule that did anything.
+_Outcome = tuple["Message | None", tuple[int, ...]]
+_Numbered = Sequence[tuple[int, Rule]]
 
-    ``is_plain`` tells of a message that no rule would change, so that none is asked.
-    """
-    by_role: dict[object, list[tuple[int, Callable[[Message], Message | None]]]] = {}
-    for number, rule in enumerate(rules):
-        for role in rule.roles:
-            by_role.setdefault(role, []).append((number, rule.apply))
+
+def _ask(message: Message, rules: _Numbered) -> _Outcome | None:
+    """Return what becomes of a message, and the numbers of the rules that did it; ``None`` when it stays."""
+    role = message.raw.get("role")
+    current: Message | None = message
+    numbers: list[int] = []
+    for number, rule in rules:
+        if role in rule.roles and (changed := rule.apply(current)) is not current:  # type: ignore[arg-type]
+            numbers.append(number)
+            current = changed
+            if changed is None:
+                break
+    return (current, tuple(numbers)) if numbers else None
+
+
+def _walk(messages: Sequence[Message], rules: Sequence[Rule], ask: Callable[[Message], _Outcome | None]) -> Step:
     touched: dict[int, list[Message]] = {}
     dropped: dict[int, int] = {}
     out: list[Message] = []
     for message in messages:
-        if is_plain(message):
+        outcome = ask(message)
+        if outcome is None:
             out.append(message)
             continue
-        current: Message | None = message
-        for number, apply in by_role.get(message.raw.get("role"), ()):
-            changed = apply(current)  # type: ignore[arg-type]  # the loop ends when a rule drops the message
-            if changed is not current:
-                touched.setdefault(number, []).append(message)
-                current = changed
-                if changed is None:
-                    dropped[number] = dropped.get(number, 0) + 1
-                    break
-        if current is not None:
+        current, numbers = outcome
+        for number in numbers:
+            touched.setdefault(number, []).append(message)
+        if current is None:
+            dropped[numbers[-1]] = dropped.get(numbers[-1], 0) + 1
+        else:
             out.append(current)
     if not touched:
         return Step(as_tuple(messages))
-    return Step(
-        tuple(out), tuple(_decision(rules[n], touched[n], len(messages), dropped.get(n, 0)) for n in sorted(touched))
-    )
+    decisions = (_decision(rules[n], touched[n], len(messages), dropped.get(n, 0)) for n in sorted(touched))
+    return Step(tuple(out), tuple(decision for decision in decisions if decision is not None))
 
 
-def _decision(rule: Rule, touched: Sequence[Message], before: int, dropped: int) -> Decision:
+def _decision(rule: Rule, touched: Sequence[Message], before: int, dropped: int) -> Decision | None:
+    if rule.what is None:
+        return None
     return decide(rule.what, f"{len(touched)} {rule.why}", touched, before, before - dropped)
+
+
+class Rules:
+    """Rules applied in their order to every message, in one walk; one decision for each rule that did anything.
+
+    What they make of a message is one of its facts, so that a history which is prepared again before every model call
+    costs one look at each message. Keep the object to profit from it.
+
+    Args:
+        rules: in their order.
+        is_plain: tells of a message that no rule would change, so that none is asked.
+    """
+
+    def __init__(self, *rules: Rule, is_plain: Callable[[Message], bool] = lambda _message: False) -> None:
+        self._rules = rules
+        self._is_plain = is_plain
+        self._by_role: dict[object, list[tuple[int, Rule]]] = {}
+        for number, rule in enumerate(rules):
+            for role in rule.roles:
+                self._by_role.setdefault(role, []).append((number, rule))
+
+    def __call__(self, messages: Sequence[Message]) -> Step:
+        return _walk(messages, self._rules, self._outcome)
+
+    def _outcome(self, message: Message) -> _Outcome | None:
+        return message.fact(self, self._compute)
+
+    def _compute(self, message: Message) -> _Outcome | None:
+        rules = self._by_role.get(message.raw.get("role"))
+        return None if not rules or self._is_plain(message) else _ask(message, rules)
 
 
 def decide(what: What, why: str, touched: Iterable[Message], before: int, after: int, *, node: str = NODE) -> Decision:

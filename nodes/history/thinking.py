@@ -9,6 +9,7 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import orjson
@@ -64,6 +65,7 @@ def _is_foreign(value: Any, base64_only: bool) -> bool:
     return isinstance(value, str) and value.startswith("msg_")
 
 
+@cache
 def foreign_signatures(*, base64_only: bool, failed_too: bool = False) -> Rule:
     """Make the rule that runs :func:`strip_signatures` over answers; over failed ones only with ``failed_too``."""
 
@@ -85,14 +87,14 @@ def _latest_assistant(messages: Sequence[Message]) -> Message | None:
 
 def has_thinking(messages: Sequence[Message]) -> bool:
     """Whether any answer holds thinking."""
-    return any(map(_thinks, messages))
+    return any(message.fact("thinks", _thinks) for message in messages)
 
 
 def drop_thinking(messages: Sequence[Message]) -> Step:
     """Drop thinking from all answers but the newest, which providers want unchanged."""
     latest = _latest_assistant(messages)
     rule = Rule(
-        lambda message: message if message is latest else _without_thinking(message),
+        lambda message: message if message is latest else message.fact("without thinking", _without_thinking),
         _ASSISTANT,
         "earlier answers without their thinking",
         "dropped",
@@ -105,7 +107,7 @@ def drop_reasoning(messages: Sequence[Message]) -> Step:
     start = max((i for i, m in enumerate(messages) if m.raw.get("role") == "user"), default=-1)
     running = {id(m) for m in messages[start + 1 :] if m.tool_calls and m.raw.get("stopReason") not in FAILED}
     rule = Rule(
-        lambda message: message if id(message) in running else _without_thinking(message),
+        lambda message: message if id(message) in running else message.fact("without thinking", _without_thinking),
         _ASSISTANT,
         "finished answers without their reasoning",
         "dropped",
@@ -117,7 +119,7 @@ def strip_unsigned(messages: Sequence[Message], *, latest_too: bool = False) -> 
     """Drop thinking without a signature, which Anthropic refuses; the newest answer only with ``latest_too``."""
     latest = None if latest_too else _latest_assistant(messages)
     rule = Rule(
-        lambda message: message if message is latest else _without_thinking(message, unsigned_only=True),
+        lambda message: message if message is latest else message.fact("without unsigned thinking", _all_signed),
         _ASSISTANT,
         "answers with unsigned thinking",
         "dropped",
@@ -130,6 +132,10 @@ def _thinks(message: Message) -> bool:
     if message.raw.get("role") != "assistant" or not isinstance(content, list):
         return False
     return any(isinstance(block, dict) and block.get("type") in THINKING_TYPES for block in content)
+
+
+def _all_signed(message: Message) -> Message:
+    return _without_thinking(message, unsigned_only=True)
 
 
 def _without_thinking(message: Message, *, unsigned_only: bool = False) -> Message:

@@ -17,7 +17,10 @@ def to_model(messages: Sequence[Message]) -> tuple[Message, ...]:
 
     Messages that are fit already stay the same objects, and the same tuple comes back when all are.
     """
-    projected = [_projected(message) for message in messages]
+    projected = [
+        message if message.raw.get("role") in MODEL_ROLES else message.fact("for the model", _projected)
+        for message in messages
+    ]
     if all(new is old for new, old in zip(projected, messages, strict=True)):
         return messages if isinstance(messages, tuple) else tuple(messages)
     return tuple(message for message in projected if message is not None)
@@ -26,8 +29,6 @@ def to_model(messages: Sequence[Message]) -> tuple[Message, ...]:
 def _projected(message: Message) -> Message | None:
     raw = message.raw
     match raw.get("role"):
-        case "user" | "assistant" | "toolResult":
-            return message
         case "compactionSummary":
             return _user(message, f"{COMPACTION_INTRO}\n\n<summary>\n{raw.get('summary') or ''}\n</summary>")
         case "branchSummary":

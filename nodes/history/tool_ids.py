@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
+from functools import cache
 from hashlib import sha256
 from itertools import count
 from typing import Any
@@ -26,7 +27,7 @@ _NOT_ALPHANUMERIC = re.compile(r"[^A-Za-z0-9]")
 _STRICT = re.compile(rf"[A-Za-z0-9]{{1,{MAX_STRICT_CHARS}}}")
 _STRICT9 = re.compile(rf"[A-Za-z0-9]{{{STRICT9_CHARS}}}")
 _KIMI = re.compile(r"functions\.[A-Za-z0-9_-]+:\d+")
-_ANTHROPIC = re.compile(r"toolu_[A-Za-z0-9_-]+")
+_ANTHROPIC = re.compile(r"toolu_[A-Za-z0-9_-]{1,58}")
 # Either part of ``call|item`` of the Responses API may be this long.
 _OPENAI = re.compile(rf"[^|\s]{{1,{MAX_OPENAI_CHARS}}}(?:\|[^|\s]{{1,{MAX_OPENAI_CHARS}}})?")
 
@@ -117,6 +118,45 @@ class _Allocator:
         return new
 
 
+class IdForm:
+    """A form of tool-call ids; :func:`id_form` gives the one object of each, so that facts about it are kept."""
+
+    def __init__(self, mode: IdMode | None, *, keep_kimi: bool, keep_anthropic: bool, openai_style: bool) -> None:
+        self.name = mode or "openai"
+        self._accepted: tuple[re.Pattern[str], ...] = (_STRICT9,)
+        self.candidates: Callable[[str], Any] = _strict9_candidates
+        if mode is None or openai_style:
+            self.candidates, self._accepted = _openai_candidates, (_OPENAI,)
+        elif mode == "strict":
+            self.candidates, self._accepted = _strict_candidates, (_STRICT,)
+        if mode != "strict9":
+            self._accepted += (_KIMI,) * keep_kimi + (_ANTHROPIC,) * keep_anthropic
+
+    def accepts(self, call_id: str) -> bool:
+        """Whether an id may stay as it is."""
+        return any(pattern.fullmatch(call_id) for pattern in self._accepted)
+
+    def fitting_calls(self, message: Message) -> tuple[str, ...] | None:
+        """Return the ids of a message's calls, ``None`` when one of them is missing or has another form."""
+        content = message.raw.get("content")
+        ids: list[str] = []
+        for block in content if isinstance(content, list) else ():
+            if isinstance(block, dict) and block.get("type") in TOOL_CALL_TYPES:
+                call_id = block.get("id")
+                if not isinstance(call_id, str) or not self.accepts(call_id):
+                    return None
+                ids.append(call_id)
+        return tuple(ids)
+
+
+@cache
+def id_form(
+    mode: IdMode | None, *, keep_kimi: bool = False, keep_anthropic: bool = False, openai_style: bool = False
+) -> IdForm:
+    """Return the form that a provider asks for; see :func:`rename_ids`."""
+    return IdForm(mode, keep_kimi=keep_kimi, keep_anthropic=keep_anthropic, openai_style=openai_style)
+
+
 def rename_ids(
     messages: Sequence[Message],
     mode: IdMode | None,
@@ -135,23 +175,10 @@ def rename_ids(
 
     The same history gives the same ids, so that the prompt prefix stays the same from turn to turn.
     """
-    if mode is None or openai_style:
-        candidates, accepted = _openai_candidates, _OPENAI
-    elif mode == "strict":
-        candidates, accepted = _strict_candidates, _STRICT
-    else:
-        candidates, accepted = _strict9_candidates, _STRICT9
-
-    def keeps(call_id: str) -> bool:
-        return (
-            accepted.fullmatch(call_id) is not None
-            or (keep_kimi and mode != "strict9" and _KIMI.fullmatch(call_id) is not None)
-            or (keep_anthropic and mode != "strict9" and _ANTHROPIC.fullmatch(call_id) is not None)
-        )
-
-    if _all_fit(messages, keeps):
+    form = id_form(mode, keep_kimi=keep_kimi, keep_anthropic=keep_anthropic, openai_style=openai_style)
+    if _all_fit(messages, form):
         return Step(as_tuple(messages))
-    allocator = _Allocator(candidates, keeps)
+    allocator = _Allocator(form.candidates, form.accepts)
     out: list[Message] = []
     touched: list[Message] = []
     for message in messages:
@@ -166,53 +193,61 @@ def rename_ids(
         out.append(new)
     if not touched:
         return Step(as_tuple(messages))
-    why = f"tool-call ids of {len(touched)} messages rewritten ({mode or 'openai'} form)"
+    why = f"tool-call ids of {len(touched)} messages rewritten ({form.name} form)"
     return Step(tuple(out), (decide("repaired", why, touched, len(messages), len(out)),))
 
 
-def _all_fit(messages: Sequence[Message], keeps: Callable[[str], bool]) -> bool:
+def _all_fit(messages: Sequence[Message], form: IdForm) -> bool:
     """Whether every id is used by one call and the results behind it, and has the wanted form: the usual case."""
     taken: set[str] = set()
     open_calls: set[str] = set()
     for message in messages:
         role = message.raw.get("role")
         if role == "assistant":
-            content = message.raw.get("content")
-            open_calls = set()
-            for block in content if isinstance(content, list) else ():
-                if not isinstance(block, dict) or block.get("type") not in TOOL_CALL_TYPES:
-                    continue
-                call_id = block.get("id")
-                if not isinstance(call_id, str) or call_id in taken or not keeps(call_id):
-                    return False
-                taken.add(call_id)
-                open_calls.add(call_id)
-        elif role == "toolResult":
-            raw = message.raw
-            if raw.get("toolCallId") not in open_calls or any(key in raw for key in _ALIAS_KEYS):
+            ids = message.fact(form, form.fitting_calls)
+            if ids is None:
                 return False
-            open_calls.discard(raw["toolCallId"])
+            open_calls = set(ids)
+            if len(open_calls) != len(ids) or not taken.isdisjoint(open_calls):
+                return False
+            taken |= open_calls
+        elif role == "toolResult":
+            call_id = message.fact("only call id", _only_call_id)
+            if call_id not in open_calls:
+                return False
+            open_calls.discard(call_id)
     return True
+
+
+def _only_call_id(result: Message) -> Any:
+    """Return the id of a result's call when it stands under its proper name alone."""
+    raw = result.raw
+    return None if any(key in raw for key in _ALIAS_KEYS) else raw.get("toolCallId")
 
 
 def _rename_calls(message: Message, allocator: _Allocator) -> Message:
     content = message.raw.get("content")
     if not isinstance(content, list):
         return message
-    blocks: list[Any] | None = None
+    new_ids: list[tuple[int, str]] = []
     failed = message.raw.get("stopReason") in FAILED
     allocator.turn()
     for index, block in enumerate(content):
         if not isinstance(block, dict) or block.get("type") not in TOOL_CALL_TYPES:
             continue
         raw = block.get("id")
-        if not isinstance(raw, str) or not raw:
-            continue
-        new = allocator.call(raw, failed=failed)
-        if new != raw:
-            blocks = blocks or list(content)
-            blocks[index] = {**block, "id": new}
-    return message if blocks is None else message.evolve(content=blocks)
+        if isinstance(raw, str) and raw and (new := allocator.call(raw, failed=failed)) != raw:
+            new_ids.append((index, new))
+    if not new_ids:
+        return message
+    return message.fact(("call ids", *new_ids), lambda m: _with_ids(m, new_ids))
+
+
+def _with_ids(message: Message, new_ids: Sequence[tuple[int, str]]) -> Message:
+    blocks = list(message.raw["content"])
+    for index, new in new_ids:
+        blocks[index] = {**blocks[index], "id": new}
+    return message.evolve(content=blocks)
 
 
 def _rename_result(message: Message, allocator: _Allocator) -> Message:
@@ -226,7 +261,7 @@ def _rename_result(message: Message, allocator: _Allocator) -> Message:
     changes = {key: new_by_raw[raw] for key, raw in found.items() if new_by_raw[raw] != raw}
     if found and "toolCallId" not in found:
         changes["toolCallId"] = next(iter(new_by_raw.values()))
-    return message.evolve(**changes) if changes else message
+    return message.fact(("ids", *changes.items()), lambda m: m.evolve(**changes)) if changes else message
 
 
 def _with_call_id(message: Message) -> Message:

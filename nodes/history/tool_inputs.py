@@ -54,6 +54,8 @@ def clean_tool_calls(
         canonical: give the calls that stay the one form that is sent: ``toolCall`` with an object of arguments.
     """
     names = frozenset(name.lower() for name in allowed or ())
+    if _all_sound(messages, lambda called: not names or all(name.lower() in names for name in called)):
+        return CleanedCalls(as_tuple(messages))
     answered = _answered_ids(messages) if names else frozenset()
 
     def judge(block: Block) -> Block | None:
@@ -61,6 +63,27 @@ def clean_tool_calls(
         return usable if usable is None or not canonical else canonical_call(usable)
 
     return _judge_calls(messages, judge)
+
+
+def _all_sound(messages: Sequence[Message], fits: Callable[[frozenset[str]], bool]) -> bool:
+    """Whether every call is in the form that is sent, of a tool that ``fits``: the usual case."""
+    called: set[str] = set()
+    for message in messages:
+        if message.raw.get("role") == "assistant":
+            names = message.fact("names of sound calls", _sound_names)
+            if names is None:
+                return False
+            called.update(names)
+    return fits(frozenset(called))
+
+
+def _sound_names(message: Message) -> frozenset[str] | None:
+    content = message.raw.get("content")
+    calls = [block for block in content if _call(block)] if isinstance(content, list) else []
+    for block in calls:
+        if canonical_call(block) is not block or _usable(block, frozenset(), frozenset()) is not block:
+            return None
+    return frozenset(block["name"] for block in calls)
 
 
 def _judge_calls(messages: Sequence[Message], judge: Callable[[Block], Block | None]) -> CleanedCalls:
@@ -186,7 +209,7 @@ def resolve_call_names(messages: Sequence[Message], allowed: Collection[str]) ->
 
     Works on the outgoing copy; nothing happens without a list of tools.
     """
-    if not allowed:
+    if not allowed or _all_sound(messages, lambda called: called.issubset(allowed)):
         return CleanedCalls(as_tuple(messages))
     answered = _answered_ids(messages)
     return _judge_calls(messages, lambda block: _resolved(block, allowed, answered))

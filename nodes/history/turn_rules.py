@@ -5,13 +5,14 @@ Nothing a user wrote is lost here: turns of one role are joined, in their order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from nodes.history.content import RESULT_BLOCK_TYPES, SILENT_ANSWERS, unsaid_answers
 from nodes.history.pairing import FAILED
 from nodes.history.provider_policy import TranscriptPolicy
-from nodes.history.step import Pass, Step, as_tuple, chain, decide, rewrite
+from nodes.history.step import Pass, Rules, Step, as_tuple, chain, decide
 from nodes.history.thinking import LONE_REASONING, has_thinking, strip_unsigned
 from nodes.history.usage import zero_usage
 from turngraph.decisions import Origin
@@ -33,10 +34,7 @@ def apply_turn_rules(messages: Sequence[Message], policy: TranscriptPolicy, now_
     failed = any(message.raw.get("stopReason") in FAILED for message in messages)
     if failed:
         passes.append(drop_dangling)
-    if failed and policy.responses:
-        passes.append(LONE_REASONING)
-    unsaid = unsaid_answers(blank_text_refused=refuses_blank, keep_thinking=signed)
-    passes.append(lambda m: rewrite(m, (SILENT_ANSWERS, unsaid) if failed else (unsaid,)))
+    passes.append(_answer_rules(failed and policy.responses, failed, refuses_blank, signed))
     if policy.alternates:
         passes.append(merge_assistants)
         passes.append(merge_users)
@@ -45,6 +43,12 @@ def apply_turn_rules(messages: Sequence[Message], policy: TranscriptPolicy, now_
     if policy.google_ordering or policy.alternates:
         passes.append(lambda m: open_with_user(m, now_ms))
     return chain(messages, *passes)
+
+
+@cache
+def _answer_rules(reasons: bool, failed: bool, refuses_blank: bool, signed: bool) -> Rules:
+    unsaid = unsaid_answers(blank_text_refused=refuses_blank, keep_thinking=signed)
+    return Rules(*(LONE_REASONING,) * reasons, *(SILENT_ANSWERS,) * failed, unsaid)
 
 
 def merge_assistants(messages: Sequence[Message]) -> Step:
@@ -85,13 +89,17 @@ def _merge(messages: Sequence[Message], role: str, join: Any) -> Step:
         if len(run) > 1:
             touched.extend(run)
             merged += len(run) - 1
-            run = [join(run)]
+            run = [_joined(tuple(run), join)]
         out.extend(run)
         run = []
         if message is not None:
             out.append(message)
     why = f"{merged} {role} messages joined to the one before: the provider wants alternating turns"
     return Step(tuple(out), (decide("repaired", why, touched, len(messages), len(out)),))
+
+
+def _joined(run: tuple[Message, ...], join: Callable[[Sequence[Message]], Message]) -> Message:
+    return run[0].fact(("joined", *run[1:]), lambda _first: join(run))
 
 
 def _has_neighbours(messages: Sequence[Message], role: str) -> bool:

@@ -38,9 +38,13 @@ def strip_stale_usage(messages: Sequence[Message]) -> Step:
             return message
         at = _time_ms(message.raw.get("timestamp"))
         stale = id(message) in older or (at is not None and folded_at is not None and at <= folded_at)
-        return message.evolve(usage=zero_usage()) if stale else message
+        return message.fact("usage zeroed", _zeroed) if stale else message
 
-    return Rule(rule, frozenset({"assistant"}), "answers from before the compaction with their usage zeroed")(messages)
+    return Rule(rule, frozenset({"assistant"}), "answers from before the compaction", None)(messages)
+
+
+def _zeroed(message: Message) -> Message:
+    return message.evolve(usage=zero_usage())
 
 
 def zero_usage() -> dict[str, Any]:
@@ -64,7 +68,7 @@ def _with_usage(message: Message) -> Message:
 
 
 # Whatever names the provider used for its figures.
-ENSURE_USAGE = Rule(_with_usage, frozenset({"assistant"}), "answers given a complete usage")
+ENSURE_USAGE = Rule(_with_usage, frozenset({"assistant"}), "answers given a complete usage", None)
 
 
 def _is_complete(usage: Mapping[str, Any]) -> bool:

@@ -315,8 +315,9 @@ def is_tool_prunable(case: Case) -> Any:
 
 
 def prune_processed_history_images(case: Case) -> Any:
-    step = images.prune_processed(_messages(case.input["messages"]))
-    return {"changed": step.changed, "messages": _raw(step.messages)}
+    given = _messages(case.input["messages"])
+    step = images.prune_processed(given)
+    return {"changed": step.messages is not given, "messages": _raw(step.messages)}
 
 
 def resolve_loop_detection_config(case: Case) -> Any:
