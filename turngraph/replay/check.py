@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -96,15 +97,27 @@ def _difference(turn: int, before: TurnTrace | None, now: TurnTrace | None) -> T
     if before is None or now is None:
         there, gone = ("the turn ran", "no such turn")
         return TurnDifference(turn, "turn", there if before else gone, there if now else gone)
-    for index in range(max(len(before.nodes), len(now.nodes))):
-        old = before.nodes[index] if index < len(before.nodes) else None
-        new = now.nodes[index] if index < len(now.nodes) else None
+    for old, new in zip_longest(_inner_first(before), _inner_first(now)):
         if old is None or new is None or _outcome(old, before) != _outcome(new, now):
-            name = (new or old or before.nodes[0]).node
-            return TurnDifference(turn, name, _words(old, before), _words(new, now))
+            return TurnDifference(turn, (new or old).node, _words(old, before), _words(new, now))
     if _prompt(before) != _prompt(now):
         return TurnDifference(turn, "prompt", _size(before), _size(now))
     return None
+
+
+def _inner_first(trace: TurnTrace) -> list[NodeRun]:
+    """Return the runs in the order in which they ended: the nodes of a subgraph before the node around it."""
+    runs: list[NodeRun] = []
+    around: NodeRun | None = None
+    for run in trace.nodes:
+        if around is not None and not run.node.startswith(f"{around.node}:"):
+            runs.append(around)
+            around = None
+        if any(other.node.startswith(f"{run.node}:") for other in trace.nodes):
+            around = run
+        else:
+            runs.append(run)
+    return [*runs, around] if around else runs
 
 
 def _outcome(run: NodeRun, trace: TurnTrace) -> tuple[Any, ...]:
