@@ -19,7 +19,7 @@ from turngraph.clock import to_ms
 from turngraph.decisions import Decision
 from turngraph.errors import ModelError
 from turngraph.messages import Message, compact_json, text_block
-from turngraph.models.model import ModelRequest, ToolSpec
+from turngraph.models.model import ModelFacts, ModelRequest, ToolSpec
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
@@ -67,7 +67,7 @@ async def assemble(state: LoopState, runtime: Runtime[TurnContext]) -> dict[str,
         messages=with_notes(prepared.messages, notes),
         tools=specs,
         stable_system_chars=stable_chars,
-        max_output_tokens=facts.max_output_tokens,
+        max_output_tokens=answer_room(facts, governed.check.counted_tokens),
         thinking=context.opened.context().thinking_level,
         purpose=_purpose(state),
     )
@@ -76,6 +76,16 @@ async def assemble(state: LoopState, runtime: Runtime[TurnContext]) -> dict[str,
         "step": "request",
         "decisions": (*decisions, *image_decisions, *prepared.decisions),
     }
+
+
+def answer_room(facts: ModelFacts, prompt_tokens: int) -> int | None:
+    """Return how long the answer may be: what the model can, but at most half of what the prompt leaves.
+
+    Providers refuse a prompt and a longest answer that do not fit together, and each counts tokens in its own way;
+    the other half is for that difference.
+    """
+    left = max(2, facts.context_window - prompt_tokens)
+    return min(facts.max_output_tokens, left // 2) if facts.max_output_tokens else None
 
 
 def with_notes(messages: tuple[Message, ...], notes: Sequence[ContextNote]) -> tuple[Message, ...]:

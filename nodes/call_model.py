@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nodes.events import emit, emit_message
+from nodes.history.provider_policy import resolve_policy
 from nodes.history.replay_boundary import normalize_model_output
 from nodes.inbox import take_queued
 from nodes.loop_state import LoopState
 from nodes.overflow import is_overflow_answer
 from nodes.record import record
+from nodes.sanitize import prepare_request
 from nodes.silent import SilentGate, is_silent, strip_silent
 from nodes.state import Reply, TurnContext
+from turngraph.clock import to_ms
 from turngraph.decisions import Decision
 from turngraph.errors import ModelError
 from turngraph.messages import Message
-from turngraph.models.model import Delta, Exhausted, Model, ModelRequest
+from turngraph.models.model import Delta, Exhausted, Model, ModelFacts, ModelRequest
 from turngraph.models.recorded import RecordedModel
 
 if TYPE_CHECKING:
@@ -86,7 +90,8 @@ async def _answer(request: ModelRequest, runtime: Runtime[TurnContext]) -> tuple
     models = (context.model, *context.fallbacks)
     for index, candidate in enumerate(models):
         try:
-            return await _with_retries(candidate, request, runtime, decisions), tuple(decisions)
+            fitted = _fitted(request, candidate.facts, context)
+            return await _with_retries(candidate, fitted, runtime, decisions), tuple(decisions)
         except ModelError as failure:
             if index + 1 == len(models) or failure.kind not in FALLBACK_KINDS:
                 raise
@@ -94,6 +99,18 @@ async def _answer(request: ModelRequest, runtime: Runtime[TurnContext]) -> tuple
             why = f"{candidate.facts.name} failed ({failure.kind}); trying {following}"
             decisions.append(Decision(node="prompt:model", what="routed", why=why))
     raise AssertionError("there is at least one model")
+
+
+def _fitted(request: ModelRequest, facts: ModelFacts, context: TurnContext) -> ModelRequest:
+    """Return the request as a fallback takes it: another provider has other rules for a history."""
+    first = context.model.facts
+    if (facts.provider, facts.api, facts.model_id) == (first.provider, first.api, first.model_id):
+        return request
+    policy = resolve_policy(facts.provider, facts.api, facts.model_id)
+    prepared = prepare_request(request.messages, policy, to_ms(context.clock.now()))
+    asked, longest = request.max_output_tokens, facts.max_output_tokens
+    limit = min(asked, longest) if asked and longest else asked or longest
+    return replace(request, messages=prepared.messages, max_output_tokens=limit)
 
 
 async def _with_retries(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ CACHE_MARK = {"type": "ephemeral"}
 IMAGES_ABOVE = "The images that the tools above returned:"
 _THINKING_TOKENS: Mapping[str, int] = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384}  # Pi's budgets
 _LEAST_THINKING_TOKENS = 1024  # Anthropic's minimum
+# Later models of Anthropic take an effort and choose the budget themselves (since 4.6; required since 4.7).
+_TAKES_BUDGET = re.compile(r"claude-(?:3|(?:opus|sonnet|haiku)-4(?:-[015])?(?:-\d{8})?$)")
 
 
 def shaper(facts: ModelFacts) -> Shape:
@@ -145,7 +148,9 @@ def _gemini_thinking(facts: ModelFacts, level: str) -> dict[str, Any]:
 
 
 def _anthropic_thinking(facts: ModelFacts, request: ModelRequest, level: str) -> dict[str, Any]:
-    """Thinking needs room in the answer, and a tool loop that began without it must end without it."""
+    """A budget needs room in the answer, and a tool loop that began without thinking must end without it."""
+    if not _TAKES_BUDGET.match(facts.model_id):
+        return {"reasoning_effort": "low" if level == "minimal" else level}
     if request.messages and request.messages[-1].role == "toolResult":
         asked = next((message for message in reversed(request.messages) if message.role == "assistant"), None)
         first = asked.blocks[0].get("type") if asked and asked.blocks else None

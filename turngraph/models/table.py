@@ -1,4 +1,7 @@
-"""The packaged table of context windows and prices, with its date (``turngraph/data/models.json``)."""
+"""The packaged table of context windows and prices, with the dates of both (``turngraph/data/models.json``).
+
+A row without ``cost`` has no known price. The row of ollama is the window that we ask the server for.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ _APIS = {
     "anthropic": "anthropic-messages",
     "openai": "openai-completions",
     "google_genai": "google-generative-ai",
+    "ollama": "ollama",
 }
 
 
@@ -40,5 +44,5 @@ def packaged_facts(provider: str, model_id: str) -> ModelFacts | None:
         max_output_tokens=row["output"],
         images=row["images"],
         reasoning=row["reasoning"],
-        cost=row["cost"],
+        cost=row.get("cost", {}),
     )
