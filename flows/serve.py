@@ -25,6 +25,7 @@ from turngraph.api import Turngraph, open_home
 from turngraph.clock import RandomIds, SystemClock
 
 PASSIVE_LOOK_S = 1.0
+FLUSH_S = 1.0
 
 log = logging.getLogger("turngraph.serve")
 
@@ -110,6 +111,8 @@ class Serve:
         for task in tasks[1:]:
             task.cancel()
         await asyncio.gather(*tasks[1:], *((connecting,) if connecting else ()), return_exceptions=True)
+        if runner.ready:
+            await asyncio.wait({asyncio.create_task(_flush_logs())}, timeout=FLUSH_S)
 
     async def _connect(self, server: PrefectServer, runner: PrefectRunner) -> None:
         """Make runs recorded as soon as the server answers."""
@@ -133,3 +136,10 @@ def _import_prefect() -> None:
     import flows.heartbeat
     import flows.maintenance
     import flows.reindex  # noqa: F401
+
+
+async def _flush_logs() -> None:
+    """Send what flow runs have logged, as long as the server is there."""
+    from prefect.logging.handlers import APILogHandler
+
+    await APILogHandler.aflush()

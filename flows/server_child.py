@@ -12,12 +12,14 @@ import threading
 import time
 
 LOOK_S = 0.5
+NICENESS = 5
 
 
 def main(port: int) -> None:
     """Serve the Prefect API on loopback until told to stop, or until the parent process is gone."""
     import uvicorn
 
+    os.nice(NICENESS)  # its start takes seconds of a core; the first runs come before it
     parent = os.getppid()
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     uvicorn.run(

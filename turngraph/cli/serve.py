@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -22,15 +23,32 @@ def serve(
     Example: turngraph serve --home ~/.turngraph
     """
     import asyncio
-    import logging
+    import os
     from functools import partial
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    logging.getLogger("httpx").setLevel(logging.WARNING)
     from flows.serve import Serve
+    from stores.locks import release_all
     from turngraph.api import Turngraph, open_home
 
     found = find_home(home)
     opened = Turngraph(found, read_settings(found, sets))
     reload = partial(open_home, sets=tuple(sets or ()))
-    asyncio.run(Serve(opened, record=not no_prefect, say=warn, reload=reload).run())
+    _log_to_stderr()
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(Serve(opened, record=not no_prefect, say=warn, reload=reload).run())
+    # Everything is on disk. A usual exit would wait for threads: those of Prefect for a server that is gone, and a
+    # re-index that may take minutes and goes on from where it was.
+    release_all()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _log_to_stderr() -> None:
+    import logging
+
+    logger = logging.getLogger("turngraph")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
