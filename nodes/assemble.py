@@ -10,7 +10,7 @@ from nodes.compaction.settings import effective_settings
 from nodes.guard_tools import Governed, Window, govern
 from nodes.history.provider_policy import resolve_policy
 from nodes.loop_state import LoopState
-from nodes.prune import prune_again
+from nodes.prune import keep_shortened, prune_again
 from nodes.sanitize import prepare_request
 from nodes.segments import PromptParts
 from nodes.state import Attempts, ContextNote, TurnContext
@@ -49,6 +49,7 @@ async def assemble(state: LoopState, runtime: Runtime[TurnContext]) -> dict[str,
         or attempts.failed is not None
         or context.settings.compaction.mode == "off",
     )
+    keep_shortened(governed.shortened, context)
     decisions = (*(pruned.decisions if pruned else ()), *governed.decisions)
     update: dict[str, Any] = {"messages": governed.messages}
     failure = _overflow(governed, context, attempts, is_first=not state.get("model_calls"))
@@ -67,25 +68,31 @@ async def assemble(state: LoopState, runtime: Runtime[TurnContext]) -> dict[str,
         messages=with_notes(prepared.messages, notes),
         tools=specs,
         stable_system_chars=stable_chars,
-        max_output_tokens=answer_room(facts, governed.check.counted_tokens),
+        max_output_tokens=answer_room(facts, governed.check.counted_tokens, attempts.overflows),
         thinking=context.opened.context().thinking_level,
         purpose=_purpose(state),
     )
     return update | {
         "request": request,
         "step": "request",
-        "decisions": (*decisions, *image_decisions, *prepared.decisions),
+        "decisions": _unsaid((*decisions, *image_decisions, *prepared.decisions), state.get("decisions", ())),
     }
 
 
-def answer_room(facts: ModelFacts, prompt_tokens: int) -> int | None:
+def _unsaid(decisions: Sequence[Decision], said: Sequence[Decision]) -> tuple[Decision, ...]:
+    """Leave out what an earlier request of this turn decided in the same words about the same entries."""
+    return tuple(decision for decision in decisions if decision not in said)
+
+
+def answer_room(facts: ModelFacts, prompt_tokens: int, refusals: int = 0) -> int | None:
     """Return how long the answer may be: what the model can, but at most half of what the prompt leaves.
 
     Providers refuse a prompt and a longest answer that do not fit together, and each counts tokens in its own way;
-    the other half is for that difference.
+    the other half is for that difference. Every refusal in this turn halves it again, for a window that is smaller
+    than we were told.
     """
-    left = max(2, facts.context_window - prompt_tokens)
-    return min(facts.max_output_tokens, left // 2) if facts.max_output_tokens else None
+    left = max(0, facts.context_window - prompt_tokens) // 2 ** (refusals + 1)
+    return max(1, min(facts.max_output_tokens, left)) if facts.max_output_tokens else None
 
 
 def with_notes(messages: tuple[Message, ...], notes: Sequence[ContextNote]) -> tuple[Message, ...]:

@@ -260,13 +260,16 @@ def _clear_oldest(messages: tuple[Message, ...], budget: int) -> Step:
 class Governed:
     """A working set that was made to fit, as far as shorter tool results can.
 
-    ``route`` says what is left to do: ``fits`` sends it; the compact routes want a compaction first.
+    ``route`` says what is left to do: ``fits`` sends it; the compact routes want a compaction first. ``shortened``
+    holds results that gave way to others, before and after: unlike a cut to the cap of one result, that would come out
+    differently next time.
     """
 
     messages: tuple[Message, ...]
     route: RequestRoute
     check: RouteCheck
     decisions: tuple[Decision, ...] = ()
+    shortened: tuple[tuple[Message, Message], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +318,9 @@ def govern(messages: Sequence[Message], window: Window, counter: Counter, *, las
     if _fits(steps[-1].messages, window, counter, limits):
         route = "fits"
     decisions = tuple(decision for step in steps for decision in step.decisions)
-    return Governed(steps[-1].messages, route, check, decisions)
+    pairs = zip(capped.messages, steps[-1].messages, strict=True)
+    shortened = tuple((before, after) for before, after in pairs if after is not before)
+    return Governed(steps[-1].messages, route, check, decisions, shortened)
 
 
 def _check(messages: tuple[Message, ...], window: Window, counter: Counter, limits: ResultLimits) -> RouteCheck:

@@ -82,7 +82,7 @@ def replay_projections(messages: Sequence[Message], projections: Projections) ->
     if not shown:
         return Step(as_tuple(messages))
     why = f"{len(shown)} tool results shown as they were shortened before, so that the cached prefix holds"
-    return Step(tuple(out), (Decision("prune", "trimmed", why, entry_ids(shown)),))
+    return Step(tuple(out), (Decision("prune", "kept", why, entry_ids(shown)),))
 
 
 def record_projections(transcript: Transcript, projections: Sequence[Projection]) -> None:

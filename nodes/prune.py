@@ -296,8 +296,11 @@ class PruneState:
         """Return the state after a prune: its projections hold from now on, and the cache counts as touched."""
         if not pruned.changed:
             return self
-        added = {projection.key: projection for projection in pruned.projections}
-        return replace(self, projections={**self.projections, **added}, last_touch_ms=now_ms)
+        return replace(self.showing(pruned.projections), last_touch_ms=now_ms)
+
+    def showing(self, added: Iterable[Projection]) -> PruneState:
+        """Return the state with further projections."""
+        return replace(self, projections={**self.projections, **{projection.key: projection for projection in added}})
 
 
 def prune_request(
@@ -355,6 +358,19 @@ def _prune(messages: Sequence[Message], context: TurnContext) -> Pruned:
         record_projections(context.opened, pruned.projections)
     context.prune_state = known.after(pruned, now_ms)
     return pruned
+
+
+def keep_shortened(shortened: Sequence[tuple[Message, Message]], context: TurnContext) -> None:
+    """Record what the guard cut for the sake of the whole, so that it is shown with the same bytes from now on.
+
+    A result of several blocks is left to be cut again: a projection holds one text.
+    """
+    projections = tuple(_projection(before, after) for before, after in shortened if len(after.blocks) == 1)
+    if projections:
+        record_projections(context.opened, projections)
+        facts = context.model.facts
+        known = context.prune_state or load_prune_state(context.opened, facts.provider, facts.model_id)
+        context.prune_state = known.showing(projections)
 
 
 def load_prune_state(transcript: Transcript, provider: str, model_id: str) -> PruneState:
