@@ -71,6 +71,7 @@ class AnthropicMessages:
         kinds = {
             400: "invalid_request_error",
             401: "authentication_error",
+            403: "permission_error",
             404: "not_found_error",
             413: "request_too_large",
             429: "rate_limit_error",
@@ -110,7 +111,7 @@ class AnthropicMessages:
             yield from _block(index, _tool_use(call.id, call.name, place, number) | {"input": {}}, deltas)
             index += 1
         delta = {"stop_reason": _reason(answer), "stop_sequence": None}
-        yield _event("message_delta", delta=delta, usage={"output_tokens": usage[1]})
+        yield _event("message_delta", delta=delta, usage=_usage(answer, usage[0]) | {"output_tokens": usage[1]})
         yield _event("message_stop")
 
     def _problems(self, body: Body) -> Iterator[str]:

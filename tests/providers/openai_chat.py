@@ -106,7 +106,7 @@ def _usage(answer: Answer, usage: tuple[int, int]) -> Body:
 def _problems(body: Body) -> Iterator[str]:
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
-        yield "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead."
+        yield "Invalid 'messages': empty array. Expected an array with minimum length 1."
         return
     for name in ("max_completion_tokens", "max_tokens"):
         if name in body and not (isinstance(body[name], int) and body[name] >= 1):
@@ -146,7 +146,7 @@ def _of_part(where: str, role: Any, part: Body) -> Iterator[str]:
             yield f"Invalid '{where}.content': a text part with other fields"
     elif kind == "image_url":
         if role != "user":
-            yield f"Invalid '{where}'. Image URLs are only allowed for messages with role 'user', but this message has {role}."
+            yield f"Invalid '{where}'. Image URLs are only allowed for messages with role 'user', not {role}."
         if not re.match(r"data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+=*$", part["image_url"]["url"]):
             yield f"Invalid '{where}.content': You uploaded an unsupported image."
     else:

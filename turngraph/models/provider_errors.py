@@ -86,20 +86,17 @@ def model_error(error: BaseException, model: str, secrets: Collection[str] = ())
 
 
 def _kind(error: BaseException, status: int | None) -> ModelErrorKind:
-    codes = set(_codes(error))
-    if status == 429 or "rate_limit_error" in codes:
-        return "quota" if "insufficient_quota" in codes or _USED_UP.search(str(error)) else "rate"
-    if status in (400, 403) and _USED_UP.search(str(error)):
-        return "quota"  # an empty account is a bad request to some
-    by_code = next((_CODES[code] for code in _CODES if code in codes), None)
-    if by_code is not None:
+    by_code = next((_CODES[code] for code in _codes(error) if code in _CODES), None)
+    if by_code in ("quota", "overflow"):
         return by_code
-    by_type = _by_type(error)
-    if by_type is not None:
-        return by_type
-    if status is not None and status >= 400:
-        return _STATUSES.get(status, "server" if status >= 500 else "other")
-    return "server" if _NOTHING_CAME.search(str(error)) else "other"
+    used_up = _USED_UP.search(str(error)) is not None  # an empty account is a bad request to some providers
+    if status == 429 or by_code == "rate":
+        return "quota" if used_up else "rate"
+    if status in (400, 403) and used_up:
+        return "quota"
+    by_status = _STATUSES.get(status, "server" if status >= 500 else "other") if status is not None else None
+    told = _by_type(error) or by_status or by_code
+    return told or ("server" if _NOTHING_CAME.search(str(error)) else "other")
 
 
 def _by_type(error: BaseException) -> ModelErrorKind | None:

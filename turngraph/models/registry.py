@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 OFFLINE = "offline"
 OWN_SERVER = "openai-compatible"
 NO_KEY = "none"  # what a server that wants no key is sent
+# The packages keep connections for later, also beyond the event loop that made them: turns from plain code have a loop
+# each, and every second one would fail.
+ONE_CONNECTION_A_CALL = {"Connection": "close"}
 SHORTEST_SECRET_CHARS = 8  # a shorter header value is a word that errors may hold
 DEFAULT_WINDOW_TOKENS = 200_000
 
@@ -163,8 +166,10 @@ def _arguments(facts: ModelFacts, how: Provider, settings: AgentSettings, env: M
         arguments["api_key"] = _key(facts, how, settings, env)
     if configured and configured.base_url:
         arguments[how.address_argument] = configured.base_url
-    if configured and configured.headers and how.headers_argument:
-        headers = {name: value.get_secret_value() for name, value in configured.headers.items()}
+    if how.headers_argument:
+        headers = dict(ONE_CONNECTION_A_CALL)
+        if configured:
+            headers |= {name: value.get_secret_value() for name, value in configured.headers.items()}
         arguments[how.headers_argument] = {"headers": headers} if how.module == "langchain_ollama" else headers
     if how.class_name == "ChatOpenAI":
         arguments["stream_usage"] = True
