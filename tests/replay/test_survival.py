@@ -150,3 +150,20 @@ def test_evidence_is_found_by_kind() -> None:
         ("identifier", "max_retry_count"),
         ("number", "482130"),
     }
+
+
+def test_huge_lines_are_read_in_time_that_grows_with_their_length() -> None:
+    import time
+
+    started = time.process_time()
+    for text in (
+        "x" * 300_000,
+        "a-" * 150_000,
+        "a/" * 150_000,
+        "a." * 150_000,
+        "a_" * 150_000,
+        "aB" * 150_000,
+        '"a' * 99_000,
+    ):
+        items_in(text)
+    assert time.process_time() - started < 20

@@ -83,6 +83,7 @@ class Replay:
         settings: settings of the agent.
         session_key: key under which the working copy runs (channel settings follow from it).
         window_tokens: context window of the replayed model; else 200,000 or what the settings cap.
+        as_model: replay as if this model had answered, so that its provider's rules hold; else the recorded one.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Replay:
         session_key: str = "agent:main:main",
         window_tokens: int = 200_000,
         counter: Counter | None = None,
+        as_model: ModelFacts | None = None,
     ) -> None:
         self._session = session
         self._settings = settings
@@ -105,7 +107,8 @@ class Replay:
         self._ids = DerivedIds(session.session_id)
         self._store = SessionStore.of_agent(self._home, settings, self._clock, self._ids)
         self._store.durable = False  # a working copy: nothing is lost that cannot be replayed
-        self._facts: ModelFacts | None = None
+        self._facts = as_model and replace(as_model, context_window=window_tokens)
+        self._keeps_facts = as_model is not None
         self._tools = tuple({c.name for t in session.turns for a in t.answers for c in a.tool_calls if c.name})
         self._notes = Notes(self._home.workspace(settings.agent_id, settings))
         self._bill: Bill | None = None
@@ -173,7 +176,7 @@ class Replay:
         )
 
     def _model_facts(self, recorded: RecordedTurn) -> ModelFacts:
-        if recorded.answers:
+        if recorded.answers and not self._keeps_facts:
             self._facts = plain_facts(recorded.answers[0].raw, self._window_tokens)
         return self._facts or ModelFacts("recorded", "unknown", context_window=self._window_tokens)
 

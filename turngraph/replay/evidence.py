@@ -17,10 +17,11 @@ ItemKind = Literal["url", "path", "quoted", "id", "identifier", "number"]
 MIN_ID_CHARS = 6
 MIN_QUOTED_CHARS = 8
 MAX_ITEM_CHARS = 200  # a longer quotation is prose
+# Every repetition is bounded: a transcript may hold one line of a megabyte.
 # Characters of a word that may be evidence; everything else, and every script but Latin, ends it.
 _WORD = r"[A-Za-z0-9_]"
 _PATTERNS: tuple[tuple[ItemKind, re.Pattern[str]], ...] = (
-    ("url", re.compile(r"\bhttps?://[^\s\"'<>()\[\]{}|\\^`\u3000-\u303f\uff00-\uffef]+")),
+    ("url", re.compile(r"\bhttps?://[^\s\"'<>()\[\]{}|\\^`\u3000-\u303f\uff00-\uffef]{1,300}")),
     (
         "quoted",
         re.compile(
@@ -28,15 +29,30 @@ _PATTERNS: tuple[tuple[ItemKind, re.Pattern[str]], ...] = (
             r"|`(?=\S)([^`\n\\]{8,200})(?<=\S)`|“([^”\n]{8,200})”|「([^」\n]{8,200})」"
         ),
     ),
-    ("path", re.compile(rf"(?:~|\.{{1,2}})?(?:/?{_WORD}[\w.@+-]*/)+{_WORD}[\w.@+-]*|/{_WORD}[\w.@+-]+")),
     (
         "path",
-        re.compile(rf"\b{_WORD}[\w-]*\.(?:py|ts|tsx|js|json|md|toml|yaml|yml|txt|rs|go|c|h|cpp|sh|html|css|sql)\b"),
+        re.compile(
+            rf"(?<![\w.@+/~-])(?:~|\.{{1,2}})?(?:/?{_WORD}[\w.@+-]{{0,80}}/){{1,20}}{_WORD}[\w.@+-]{{0,80}}"
+            rf"|(?<![\w./])/{_WORD}[\w.@+-]{{1,80}}"
+        ),
     ),
-    ("id", re.compile(rf"\b(?=[A-Za-z_-]*\d)(?=[\d_-]*[A-Za-z]){_WORD}[A-Za-z0-9_-]{{5,}}\b", re.ASCII)),
-    ("identifier", re.compile(r"\b[A-Za-z_]\w*(?:\.[A-Za-z_]\w+)+\b", re.ASCII)),
-    ("identifier", re.compile(r"\b[A-Za-z][a-z0-9]*(?:_[A-Za-z0-9]+)+\b", re.ASCII)),
-    ("identifier", re.compile(r"\b[A-Za-z]?[a-z0-9]+(?:[A-Z][a-z0-9]+)+\b", re.ASCII)),
+    (
+        "path",
+        re.compile(
+            rf"(?<![\w-]){_WORD}[\w-]{{0,80}}"
+            r"\.(?:py|ts|tsx|js|json|md|toml|yaml|yml|txt|rs|go|c|h|cpp|sh|html|css|sql)\b"
+        ),
+    ),
+    (
+        "id",
+        re.compile(
+            rf"(?<![A-Za-z0-9_-])(?=[A-Za-z_-]{{0,63}}\d)(?=[\d_-]{{0,63}}[A-Za-z]){_WORD}[A-Za-z0-9_-]{{5,127}}\b",
+            re.ASCII,
+        ),
+    ),
+    ("identifier", re.compile(r"(?<![\w.])[A-Za-z_]\w{0,80}(?:\.[A-Za-z_]\w{1,80}){1,20}\b", re.ASCII)),
+    ("identifier", re.compile(r"\b[A-Za-z][a-z0-9]{0,80}(?:_[A-Za-z0-9]{1,80}){1,20}\b", re.ASCII)),
+    ("identifier", re.compile(r"\b[A-Za-z]?[a-z0-9]{1,80}(?:[A-Z][a-z0-9]{1,80}){1,20}\b", re.ASCII)),
     ("number", re.compile(r"(?<![\w.])\d{4,}(?![\w])", re.ASCII)),
 )
 _TRAILING = ".,;:!?)]}'\""
