@@ -23,6 +23,7 @@ from nodes.session_continuity import (
     with_inbound_facts,
 )
 from nodes.session_hooks import tell_hooks
+from nodes.session_note import leave_note
 from nodes.state import Attempts, Route, SessionFacts, TurnContext, TurnState
 from nodes.thread_fork import Forked, fork_from_parent
 from stores.locks import TRANSCRIPT_HOLD_MS
@@ -57,6 +58,7 @@ async def resolve_session(state: TurnState, runtime: Runtime[TurnContext]) -> di
     context.transcript = await asyncio.to_thread(_open, found.facts, context)
     decisions = [*found.decisions, *_opening_decisions(context.transcript)]
     decisions += await tell_hooks(found.facts, context)
+    decisions += await leave_note(found.facts, context, inbound.channel)
     route, why = _route(asked)
     return {
         "session": found.facts,
