@@ -10,6 +10,7 @@ from nodes.compaction.outcome import NODE, Outcome, Trigger
 from nodes.compaction.run import FORCED, run_compaction
 from nodes.events import emit
 from nodes.overflow import has_oversized_results, next_recovery
+from nodes.record import record_failure
 from nodes.state import Attempts, Reply, TurnContext, TurnState
 from turngraph.decisions import Decision
 
@@ -46,7 +47,11 @@ async def compact(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, 
     )
     will_retry = outcome.compacted and not manual
     emit(runtime, "auto_compaction_end", reason=trigger, willRetry=will_retry, errorMessage=outcome.reason)
-    return _update(state, outcome, attempts, trigger, context)
+    update = _update(state, outcome, attempts, trigger, context)
+    reply = update.get("reply")
+    if reply is not None and reply.kind == "error" and state.get("user_entry_id"):
+        update["decisions"] = (*update["decisions"], *(await record_failure(reply.text, runtime)).decisions)
+    return update
 
 
 def _update(

@@ -10,7 +10,7 @@ from nodes.events import emit, emit_message
 from nodes.loop_state import LoopInput, LoopOutput
 from nodes.overflow import plan_recovery
 from nodes.prompt_hooks import ask_prompt_hooks
-from nodes.record import record
+from nodes.record import record, record_failure
 from nodes.state import Attempts, Reply, TurnContext, TurnState
 from stores.media import MediaFact
 from turngraph.decisions import Decision
@@ -82,7 +82,7 @@ def prompt_with(loop: AgentLoop) -> Callable[[TurnState, Runtime[TurnContext]], 
         update["decisions"] = (*update["decisions"], *recovery.decisions)
         if recovery.route != "answered":
             return update | {"route": recovery.route, "why": recovery.why, "attempts": recovery.attempts}
-        await _record_failure(recovery.reply_text, runtime)
+        await record_failure(recovery.reply_text, runtime)
         reply = Reply("error", recovery.reply_text, type(failure).__name__)
         return update | {"route": "answered", "why": recovery.why, "reply": reply, "attempts": recovery.attempts}
 
@@ -133,20 +133,3 @@ def _merge_orphan(
         entry_ids=(last[0].id,),
     )
     return messages[:-1], merged, entry_media(last[0].raw), (decision,)
-
-
-async def _record_failure(text: str, runtime: Runtime[TurnContext]) -> None:
-    facts = runtime.context.model.facts
-    failed = Message(
-        {
-            "role": "assistant",
-            "content": [],
-            "api": facts.api or facts.provider,
-            "provider": facts.provider,
-            "model": facts.model_id,
-            "stopReason": "error",
-            "errorMessage": text,
-            "timestamp": user_message("", runtime.context.clock.now()).raw["timestamp"],
-        }
-    )
-    await record(failed, runtime)

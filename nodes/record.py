@@ -49,6 +49,23 @@ async def record(
     return _append(guarded, hooked, context, durable=durable, extra=extra)
 
 
+async def record_failure(text: str, runtime: Runtime[TurnContext]) -> Recorded:
+    """Append the answer of a failed turn; without it the next turn would take the user's message for unanswered."""
+    context = runtime.context
+    facts = context.model.facts
+    failed = {
+        "role": "assistant",
+        "content": [],
+        "api": facts.api or facts.provider,
+        "provider": facts.provider,
+        "model": facts.model_id,
+        "stopReason": "error",
+        "errorMessage": text,
+        "timestamp": to_ms(context.clock.now()),
+    }
+    return await record(Message(failed), runtime)
+
+
 async def record_missing_results(runtime: Runtime[TurnContext]) -> Recorded:
     """Append error results for the calls of the last answer that never got one."""
     context = runtime.context

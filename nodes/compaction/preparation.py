@@ -100,7 +100,7 @@ def _start(path: Sequence[Entry], boundary: int | None) -> int:
 
 def _cut(steps: Sequence[Step], limits: Limits, counter: Counter) -> CutPoint:
     """Cut by size, then move back to keep as many of the last user turns whole as fit (design decision 1)."""
-    cut = find_cut_point(steps, limits.keep_tokens, counter)
+    cut = _behind_unsendable(steps, find_cut_point(steps, limits.keep_tokens, counter), limits, counter)
     fitting = cut.first_kept
     tail_tokens = 0
     turns = 0
@@ -113,6 +113,17 @@ def _cut(steps: Sequence[Step], limits: Limits, counter: Counter) -> CutPoint:
             turns += 1
             fitting = min(fitting, index)
     return cut if fitting >= cut.first_kept else cut_at(steps, fitting)
+
+
+def _behind_unsendable(steps: Sequence[Step], cut: CutPoint, limits: Limits, counter: Counter) -> CutPoint:
+    """Move the cut behind a user message that alone is more than a request may hold: kept, no turn would fit again."""
+    following = len(steps)
+    for index in range(len(steps) - 1, cut.first_kept - 1, -1):
+        step = steps[index]
+        if step.is_user and step.message and counter.message(step.message) > limits.threshold_tokens:
+            return cut_at(steps, following) if following < len(steps) else cut
+        following = index if step.may_be_first else following
+    return cut
 
 
 def _cut_turns(steps: Sequence[Step], cut: CutPoint, recent_turns: int) -> tuple[Message, ...]:

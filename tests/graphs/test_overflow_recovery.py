@@ -126,3 +126,16 @@ async def test_a_prompt_that_the_provider_cut_without_a_word_is_compacted_and_se
     assert outcome.reply is not None and outcome.reply.text == "with everything in sight"
     assert "I forgot what you said" not in [text for _, text in bench.spoken()]
     assert path(outcome.trace).count("compact") == 1
+
+
+async def test_a_message_that_never_fits_is_answered_once_and_the_next_one_goes_through(tmp_path: Path) -> None:
+    """Unanswered, it would stand in front of every later message and make each of them too long as well."""
+    bench = await talked(tmp_path, turns=2)
+    bench.model = replying(bench, "here I am")
+    failed = await bench.turn("message number two " + "z" * 200_000)
+    assert failed.reply is not None and failed.reply.kind == "error"
+    assert bench.spoken()[-1] == ("assistant", "")
+    later = await bench.turn("are you there?")
+    assert later.reply is not None and later.reply.text == "here I am"
+    assert [text for role, text in bench.spoken() if role == "user"][-1] == "are you there?"
+    assert later.trace.facts["prompt_tokens"] < 16_000
