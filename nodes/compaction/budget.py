@@ -44,7 +44,10 @@ def cap_with_suffix(body: str, suffix: str, max_chars: int) -> str:
     suffix = suffix if not suffix or suffix.startswith("\n\n") else f"\n\n{suffix}"
     suffix_room = max(max_chars - weighted_chars(body), max_chars // 2)
     suffix = _cut_head(suffix, suffix_room)
-    return cap_body(body, max_chars - weighted_chars(suffix)) + suffix
+    room = max_chars - weighted_chars(suffix)
+    while weighted_chars(capped := cap_body(body, room) + suffix) > max_chars and room > 0:
+        room -= 1  # the weight of two texts together may round up by one or two
+    return capped
 
 
 def _cut_head(suffix: str, max_chars: int) -> str:

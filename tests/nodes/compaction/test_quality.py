@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nodes.compaction.budget import cap_summary, cap_with_suffix
@@ -51,6 +51,7 @@ bodies = st.lists(st.text("ab 你好👩\u200d👩\u200d👧é\n", max_size=300)
 
 
 @given(bodies, st.integers(400, 3_000))
+@example(["aaaaa你你你你你你", "aaaaa你你你你你你", "aaaa你你你你你", "a" * 17, "a" * 18], 400)
 def test_a_structured_summary_keeps_its_headings_within_the_cap(parts: list[str], cap: int) -> None:
     body = "\n\n".join(f"{heading}\n{part}" for heading, part in zip(REQUIRED_HEADINGS, parts, strict=True))
     capped = cap_with_suffix(body, "\n\n## Tool Failures\n- x: y" * 40, cap)
