@@ -16,7 +16,7 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,6 +27,7 @@ from turngraph.errors import NotFound
 from turngraph.inbound import Inbound
 from turngraph.receiving import Receiver
 from turngraph.session_keys import normalize_agent_id
+from turngraph.text import well_formed
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -348,7 +349,10 @@ async def _send(text: str, inbound: Inbound, context: TurnContext) -> str | None
 
 
 def _inbound(message: str | Inbound, facts: Mapping[str, Any]) -> Inbound:
-    return replace(message, **facts) if isinstance(message, Inbound) else Inbound(text=message, **facts)
+    inbound = replace(message, **facts) if isinstance(message, Inbound) else Inbound(text=message, **facts)
+    texts = {field.name: getattr(inbound, field.name) for field in fields(inbound)}
+    odd: dict[str, Any] = {name: well_formed(value) for name, value in texts.items() if isinstance(value, str)}
+    return replace(inbound, **{name: value for name, value in odd.items() if value != texts[name]})
 
 
 def run_async(work: Coroutine[Any, Any, Result]) -> Result:

@@ -37,7 +37,13 @@ _RANGES: dict[int, tuple[tuple[int, int], ...]] = {
 _WEIGHTS = sorted((first, last, weight) for weight, ranges in _RANGES.items() for first, last in ranges)
 _WEIGHT_STARTS = [first for first, _, _ in _WEIGHTS]
 _HEAVY = re.compile("[" + "".join(f"{chr(a)}-{chr(b)}" for a, b, _ in _WEIGHTS) + "]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+
+
+def well_formed(text: str) -> str:
+    """Replace halves of surrogate pairs, which UTF-8 cannot hold, by U+FFFD; bytes of a terminal may bring them."""
+    return _SURROGATE.sub("\ufffd", text)
 
 
 def js_trim(text: str) -> str:

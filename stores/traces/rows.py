@@ -5,7 +5,8 @@ Source: spec/seeing.md section 1. Texts of segments are not part of a row, only 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -54,7 +55,21 @@ def to_line(trace: TurnTrace) -> bytes:
     Raises:
         TypeError: when ``facts`` or the ``data`` of a decision hold a value that JSON does not have.
     """
-    return orjson.dumps(to_row(trace), option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+    return json_line(to_row(trace), sort_keys=True)
+
+
+def json_line(row: Mapping[str, Any], *, sort_keys: bool = False, default: Callable[[Any], Any] | None = None) -> bytes:
+    """Write a row as one line of JSON; half a surrogate pair, which a model may have answered, becomes a "?".
+
+    Raises:
+        TypeError: when the row holds a value that JSON does not have.
+    """
+    option = orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS | (orjson.OPT_SORT_KEYS if sort_keys else 0)
+    try:
+        return orjson.dumps(row, default=default, option=option)
+    except TypeError:
+        text = json.dumps(row, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys, default=default)
+        return text.encode("utf-8", "replace") + b"\n"
 
 
 def to_row(trace: TurnTrace) -> Row:

@@ -17,7 +17,7 @@ from typing import IO, Any
 import orjson
 
 from stores.lock_files import pid_is_alive, start_ticks
-from stores.traces.rows import SCHEMA_VERSION
+from stores.traces.rows import SCHEMA_VERSION, json_line
 from turngraph.decisions import NodeRun, TurnTrace
 
 INTERRUPTED = "interrupted"  # error of a turn whose process died
@@ -52,7 +52,7 @@ class Spool:
         if self._file is None:
             return
         try:
-            self._file.write(orjson.dumps(row, default=str, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS))
+            self._file.write(json_line(row, default=str))
         except (OSError, TypeError) as error:
             _log.warning("%s: the running turn cannot be followed any more (%s)", self._path, type(error).__name__)
             self._file.close()

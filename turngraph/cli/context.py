@@ -23,6 +23,7 @@ from turngraph.errors import NotFound
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from stores.home import Home
     from stores.traces import TraceReader
     from turngraph.decisions import TurnTrace
     from turngraph.waterfall import Bar, NodeChange, Waterfall
@@ -50,9 +51,9 @@ def context(
     from turngraph.waterfall import waterfall
 
     place = find_home(home)
-    owner = (agent or DEFAULT_AGENT) if traces else pick_agent(read_settings(place), agent)
     root = place.traces_dir if traces is None else _trace_folder(traces)
-    trace = _find(TraceReader(root), store_key(owner, session), turn)
+    key = store_key(agent or DEFAULT_AGENT, session) if traces else _key(place, agent, session)
+    trace = _find(TraceReader(root), key, turn)
     made = waterfall(trace)
     if json:
         print_json({**_facts(trace), **made.as_json()})
@@ -63,6 +64,14 @@ def context(
     shown.print(_parts(made))
     if taken := [change for change in made.changes if change.took_away]:
         shown.print(_changes(taken))
+
+
+def _key(home: Home, agent: str | None, session: str) -> str:
+    from turngraph.session_keys import store_key
+
+    settings = read_settings(home)
+    chosen = settings.agent(pick_agent(settings, agent))
+    return store_key(chosen.agent_id, session, chosen.session.main_key)
 
 
 def _trace_folder(output: Path) -> Path:

@@ -31,7 +31,13 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def new_app(help_text: str) -> typer.Typer:
     """Make a command group without rich panels, which would cost a third of a second at start."""
-    return typer.Typer(help=help_text, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
+    return typer.Typer(
+        help=help_text,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        no_args_is_help=True,
+        add_completion=False,
+    )
 
 
 def find_home(flag: Path | None) -> Home:

@@ -22,7 +22,9 @@ PeerOption = Annotated[str | None, typer.Option("--peer", help="Who writes, or t
 ThreadOption = Annotated[str | None, typer.Option("--thread", help="Thread or topic id.")]
 SessionOption = Annotated[str | None, typer.Option("--session", help="Session key; wins over the other facts.")]
 ModelOption = Annotated[str | None, typer.Option("--model", help="Model of this turn, as provider:model.")]
-FileOption = Annotated[list[Path] | None, typer.Option("--file", help="Attach a file; may be repeated.")]
+FileOption = Annotated[
+    list[Path] | None, typer.Option("--file", exists=True, dir_okay=False, help="Attach a file; may be repeated.")
+]
 
 
 def turn(
@@ -44,12 +46,10 @@ def turn(
 
     Example: turngraph turn "When is the deploy?" --channel telegram --peer ana
     """
-    from turngraph.errors import TurngraphError
-
     message = sys.stdin.read() if text == "-" else text
     attachments = tuple(Attachment(path.read_bytes(), path.name) for path in file or ())
     if not message.strip() and not attachments:
-        raise TurngraphError("nothing to say: give a text, '-' to read it from standard input, or --file")
+        raise typer.BadParameter("nothing to say: give a text, '-' to read it from standard input, or --file")
     chosen = _agent(home, agent, model, set)
     facts: dict[str, Any] = {"channel": channel, "account": account, "chat_type": chat, "peer": peer, "thread": thread}
     result = chosen.run(message, attachments=attachments, session_key=session, sender=peer, **facts)

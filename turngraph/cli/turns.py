@@ -6,13 +6,24 @@ from typing import Annotated, Any
 
 import typer
 
-from turngraph.cli.options import HomeOption, JsonOption, console, find_home, print_json, table
+from turngraph.cli.options import (
+    AgentOption,
+    HomeOption,
+    JsonOption,
+    console,
+    find_home,
+    pick_agent,
+    print_json,
+    read_settings,
+    table,
+)
 from turngraph.errors import NotFound
 
 
 def turns(
-    session: Annotated[str, typer.Argument(help="Session key.")],
+    session: Annotated[str, typer.Argument(help="Session key; `main` is the main session.")],
     home: HomeOption = None,
+    agent: AgentOption = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Newest turns to show.")] = 30,
     json: JsonOption = False,
 ) -> None:
@@ -21,11 +32,15 @@ def turns(
     Example: turngraph turns agent:main:main --limit 10
     """
     from stores.traces import TraceReader
+    from turngraph.session_keys import store_key
 
-    reader = TraceReader(find_home(home).traces_dir)
-    found = list(reader.turns(session_key=session, limit=limit))
+    place = find_home(home)
+    settings = read_settings(place)
+    chosen = settings.agent(pick_agent(settings, agent))
+    key = store_key(chosen.agent_id, session, chosen.session.main_key)
+    found = list(TraceReader(place.traces_dir).turns(session_key=key, limit=limit))
     if not found:
-        raise NotFound(f"no traced turn of session {session!r} in this home")
+        raise NotFound(f"no traced turn of session {key!r} in {place.traces_dir}; `turngraph sessions list` shows keys")
     rows: list[dict[str, Any]] = []
     previous = 0
     for turn in found:
