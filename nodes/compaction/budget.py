@@ -25,15 +25,19 @@ def cap_body(body: str, max_chars: int) -> str:
     if weighted_chars(body) <= max_chars or not has_required_sections(body):
         return cap_summary(body, max_chars)
     sections = [part if part.startswith("## ") else f"## {part}" for part in body.split("\n## ")]
-    low, high = weighted_chars(TRUNCATED_MARKER), max_chars
+    low, high = 0, max_chars
     while low < high:
         level = (low + high + 1) // 2
         if weighted_chars("\n".join(cap_summary(section, level) for section in sections)) <= max_chars:
             low = level
         else:
             high = level - 1
-    capped = "\n".join(cap_summary(section, low) for section in sections)
-    return capped if has_required_sections(capped) else cap_summary(body, max_chars)
+    # A level that holds little more than the marker would cut headings; at the marker's own weight none is written.
+    for level in (low, min(low, weighted_chars(TRUNCATED_MARKER))):
+        capped = "\n".join(cap_summary(section, level) for section in sections)
+        if has_required_sections(capped):
+            return capped
+    return cap_summary(body, max_chars)
 
 
 def cap_with_suffix(body: str, suffix: str, max_chars: int) -> str:
