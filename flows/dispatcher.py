@@ -117,6 +117,14 @@ class Dispatcher:
             watched.changed()
         self._store = JobStore.of_home(self.home.home, self.home.settings.agent())
         self._jobs_file = _Watched(self._store.path)
+        for agent_id in self.home.agents:
+            self._beats_of(agent_id, now_ms)
+
+    def _beats_of(self, agent_id: str, now_ms: int) -> _Beats:
+        known = self._beats.get(agent_id)
+        if known is None:  # a start is never a reason to beat: only slots after it count
+            known = self._beats[agent_id] = _Beats(now_ms, _Watched(self.home.home.events_file(agent_id)))
+        return known
 
     def _now_ms(self) -> int:
         return to_ms(self.clock.now())
@@ -288,9 +296,7 @@ class Dispatcher:
         if rhythm is None:
             return
         events = EventFile(self.home.home.events_file(agent_id))
-        known = self._beats.get(agent_id)
-        if known is None:  # a start is never a reason to beat
-            known = self._beats[agent_id] = _Beats(now_ms, _Watched(events.path))
+        known = self._beats_of(agent_id, now_ms)
         if known.events.changed():
             known.wakes = events.wakes()
         newest = rhythm.last_before(now_ms + 1)

@@ -112,12 +112,13 @@ def run_upkeep(
     merged: list[tuple[str, int]] = []
     files: tuple[Path, ...] = ()
     freed = 0
-    with _noted(problems, "traces"):
-        if not dry_run:
-            traces.adopt_dead_spools()
-            merged = [(str(day.day), day.added) for day in traces.merge_finished_days(now.astimezone(UTC).date())]
-        found = traces.sweep(settings.traces.retention, now, dry_run=dry_run)
-        files, freed = (*found.days, *found.blobs, *found.spools), found.freed_bytes
+    if home.home.traces_dir.is_dir():
+        with _noted(problems, "traces"):
+            if not dry_run:
+                traces.adopt_dead_spools()
+                merged = [(str(day.day), day.added) for day in traces.merge_finished_days(now.astimezone(UTC).date())]
+            found = traces.sweep(settings.traces.retention, now, dry_run=dry_run)
+            files, freed = (*found.days, *found.blobs, *found.spools), found.freed_bytes
     logs: tuple[Path, ...] = ()
     with _noted(problems, "run logs"):
         logs = _tidy_logs(home, now, dry_run=dry_run)
