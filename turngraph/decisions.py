@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -152,6 +152,15 @@ class Segment:
     derived: bool = False
     sha256: str | None = None
     chars: int | None = None
+
+
+# Decisions that only say what was there or which way a turn went; a node with another one did something.
+QUIET: frozenset[What] = frozenset({"kept", "resolved", "routed", "written", "called", "injected", "skipped"})
+
+
+def acting_nodes(decisions: Iterable[Decision]) -> tuple[str, ...]:
+    """Return the nodes that did something to the prompt or the session, in order, each once."""
+    return tuple(dict.fromkeys(decision.node for decision in decisions if decision.what not in QUIET))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from turngraph.cli.options import (
     read_settings,
     table,
 )
+from turngraph.decisions import acting_nodes
 from turngraph.errors import NotFound
 
 
@@ -52,7 +53,7 @@ def turns(
                 "trigger": turn.facts.get("trigger"),
                 "promptTokens": tokens,
                 "delta": tokens - previous,
-                "decided": sorted({decision.node for _, decision in turn.decisions}),
+                "decided": list(acting_nodes(decision for _, decision in turn.decisions)),
                 "ms": round(sum(run.duration_ms for run in turn.nodes if ":" not in run.node)),
                 "reply": turn.facts.get("reply"),
                 "error": turn.facts.get("error"),

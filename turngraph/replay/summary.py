@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from turngraph.decisions import QUIET, acting_nodes
 from turngraph.replay.driver import ReplayedTurn
 
 
@@ -34,22 +35,17 @@ class TurnRow:
     usd: float | None = None
 
 
-# Decisions that only say what was there; a node is shown when it did something.
-QUIET = frozenset({"kept", "resolved", "routed", "written", "called", "injected", "skipped"})
-
-
 def turn_row(turn: ReplayedTurn) -> TurnRow:
     """Return the table line of a replayed turn."""
     trace = turn.trace
     loaded = next((run.tokens_out for run in trace.nodes if run.node == "load_history"), None)
     usd = [call["usd"] for call in trace.facts.get("calls") or ()]
-    decided = dict.fromkeys(decision.node for _, decision in trace.decisions if decision.what not in QUIET)
     return TurnRow(
         number=turn.recorded.number,
         tokens_in=loaded or 0,
         tokens_out=int(trace.facts.get("prompt_tokens") or 0),
         calls=int(trace.facts.get("model_calls") or 0),
-        decided=tuple(decided),
+        decided=acting_nodes(decision for _, decision in trace.decisions),
         counterfactual=turn.counterfactual,
         error=trace.facts.get("error"),
         compactions=int(trace.facts.get("compactions") or 0),

@@ -16,9 +16,8 @@ from stores.sessions import SessionStore, entry_facts
 from stores.traces import TraceReader, spools
 from turngraph.clock import DerivedIds, SystemClock, from_ms
 from turngraph.config import AgentSettings
-from turngraph.decisions import TurnTrace
+from turngraph.decisions import TurnTrace, acting_nodes
 from turngraph.errors import TurngraphError
-from turngraph.replay.summary import QUIET
 
 NEWEST_TURNS = 400  # looked at for the overview
 
@@ -53,7 +52,7 @@ def turn_rows(turns: list[TurnTrace]) -> Iterator[dict[str, Any]]:
             "tokens": tokens,
             "delta": tokens - before,
             "ms": sum(run.duration_ms for run in trace.nodes if ":" not in run.node),
-            "decided": sorted({decision.node for _, decision in trace.decisions if decision.what not in QUIET}),
+            "decided": sorted(acting_nodes(decision for _, decision in trace.decisions)),
             "reply": trace.facts.get("reply"),
             "error": trace.facts.get("error"),
         }
