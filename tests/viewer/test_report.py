@@ -109,6 +109,7 @@ def test_a_long_line_is_cut_with_its_rest_counted(hostile: TurnSource) -> None:
     assert HOSTILE[-1][:400] in html
 
 
+@pytest.mark.slow
 def test_a_turn_of_400_messages_stays_small(tmp_path: Path) -> None:
     source = played(tmp_path, long_messages(400))
     html = source.report(KEY, None, PageRules())

@@ -113,6 +113,7 @@ async def test_a_running_turn_is_followed_whichever_process_runs_it(tmp_path: Pa
 
 def test_only_the_followed_session_is_told(tmp_path: Path) -> None:
     store = TraceStore(tmp_path / "traces")
-    store.spool("t1", {"agent": "main", "session_key": "other", "started": "2026-03-16T12:00:00+00:00"})
+    spool = store.spool("t1", {"agent": "main", "session_key": "other", "started": "2026-03-16T12:00:00+00:00"})
     assert Follower(tmp_path / "traces" / "live", "agent:main:main").news() == []
     assert [item["what"] for item in Follower(tmp_path / "traces" / "live", None).news()] == ["started"]
+    spool.close()
