@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nodes.history.images import prune_processed
+from nodes.history.step import as_tuple
 from stores.media import MediaFact
 from turngraph.decisions import Decision
 from turngraph.errors import NotFound
@@ -224,6 +225,8 @@ def attach_images(
 def show_images(messages: Sequence[Message], context: TurnContext) -> tuple[tuple[Message, ...], tuple[Decision, ...]]:
     """Attach the newest images of the turn's transcript, as far as the history rule keeps them in sight."""
     settings, media = context.settings, context.media
+    if not any(message.fact("may have images", _may_have_images) for message in messages):
+        return as_tuple(messages), ()
     in_sight = prune_processed(messages)
     shown = attach_images(
         in_sight.messages,
@@ -255,6 +258,10 @@ def _facts_of(messages: Iterable[Message], context: TurnContext) -> dict[str, tu
             if media := entry_media(entry.raw):
                 facts[message.entry_id] = media
     return facts
+
+
+def _may_have_images(message: Message) -> bool:
+    return _may_name_a_file(message) or bool(_image_blocks(message))
 
 
 def _may_name_a_file(message: Message) -> bool:

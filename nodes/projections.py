@@ -6,7 +6,7 @@ Source: spec/context.md 6.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,43 +27,55 @@ class Projection:
     Attributes:
         tool_call_id, timestamp_ms: which result; ids alone are reused by some models.
         text: what stands in its place.
+        entry_id: transcript entry of the result; it holds where the id of the call is rewritten for a provider.
     """
 
     tool_call_id: str
     timestamp_ms: float | None
     text: str
+    entry_id: str | None = None
 
     @property
-    def key(self) -> tuple[str, float | None]:
-        return self.tool_call_id, self.timestamp_ms
+    def keys(self) -> tuple[Hashable, ...]:
+        """What the result may be found by."""
+        by_call = (self.tool_call_id, self.timestamp_ms)
+        return (by_call,) if self.entry_id is None else (self.entry_id, by_call)
 
     def to_data(self) -> dict[str, Any]:
         """Return the data of its ``turngraph.projection`` entry."""
-        return {"toolCallId": self.tool_call_id, "timestamp": self.timestamp_ms, "text": self.text}
+        data = {"toolCallId": self.tool_call_id, "timestamp": self.timestamp_ms, "text": self.text}
+        return data if self.entry_id is None else data | {"entryId": self.entry_id}
 
 
-Projections = Mapping[tuple[str, float | None], Projection]
+Projections = Mapping[Hashable, Projection]
 
 
-def read_projections(entries: Iterable[Any]) -> dict[tuple[str, float | None], Projection]:
+def by_key(projections: Iterable[Projection]) -> dict[Hashable, Projection]:
+    """Return projections under each of their keys; the last one of a key wins."""
+    return {key: projection for projection in projections for key in projection.keys}
+
+
+def read_projections(entries: Iterable[Any]) -> dict[Hashable, Projection]:
     """Collect projections from the data of ``turngraph.projection`` entries, oldest first; the last one wins.
 
     An entry may hold one or a list under ``results``; what cannot be read is left out.
     """
-    found: dict[tuple[str, float | None], Projection] = {}
+    found: list[Projection] = []
     for data in entries:
         items = data.get("results", [data]) if isinstance(data, Mapping) else ()
         for item in items if isinstance(items, list) else ():
             if not isinstance(item, Mapping) or not isinstance(item.get("text"), str):
                 continue
-            at = item.get("timestamp")
-            projection = Projection(
-                str(item.get("toolCallId", "")),
-                at if isinstance(at, (int, float)) and not isinstance(at, bool) else None,
-                item["text"],
+            at, entry_id = item.get("timestamp"), item.get("entryId")
+            found.append(
+                Projection(
+                    str(item.get("toolCallId", "")),
+                    at if isinstance(at, (int, float)) and not isinstance(at, bool) else None,
+                    item["text"],
+                    entry_id if isinstance(entry_id, str) else None,
+                )
             )
-            found[projection.key] = projection
-    return found
+    return by_key(found)
 
 
 def replay_projections(messages: Sequence[Message], projections: Projections) -> Step:
@@ -74,7 +86,8 @@ def replay_projections(messages: Sequence[Message], projections: Projections) ->
     shown: list[Message] = []
     for message in messages:
         if message.raw.get("role") == "toolResult":
-            projection = projections.get((message.tool_call_id, message.timestamp_ms))
+            projection = projections.get(message.entry_id) if message.entry_id else None
+            projection = projection or projections.get((message.tool_call_id, message.timestamp_ms))
             if projection is not None and message.raw.get("content") != [text_block(projection.text)]:
                 shown.append(message)
                 message = message.evolve(content=[text_block(projection.text)])

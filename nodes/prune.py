@@ -18,6 +18,7 @@ from nodes.projections import (
     PROJECTION_TYPE,
     Projection,
     Projections,
+    by_key,
     read_projections,
     record_projections,
     replay_projections,
@@ -220,7 +221,7 @@ def _at(messages: Sequence[Message], indices: Iterable[int]) -> list[Message]:
 
 
 def _projection(original: Message, shown: Message) -> Projection:
-    return Projection(original.tool_call_id, original.timestamp_ms, shown.text)
+    return Projection(original.tool_call_id, original.timestamp_ms, shown.text, original.entry_id)
 
 
 def _decision(
@@ -300,7 +301,7 @@ class PruneState:
 
     def showing(self, added: Iterable[Projection]) -> PruneState:
         """Return the state with further projections."""
-        return replace(self, projections={**self.projections, **{projection.key: projection for projection in added}})
+        return replace(self, projections={**self.projections, **by_key(added)})
 
 
 def prune_request(

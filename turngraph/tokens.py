@@ -57,7 +57,7 @@ class Counter(Protocol):
 
 def total(counter: Counter, messages: Iterable[Message]) -> int:
     """Sum the tokens of ``messages``."""
-    return sum(counter.message(message) for message in messages)
+    return sum(map(counter.message, messages))
 
 
 def spoken_texts(raw: Mapping[str, Any]) -> tuple[list[str], int]:

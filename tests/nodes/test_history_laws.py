@@ -11,7 +11,7 @@ from nodes.history.provider_policy import TranscriptPolicy, resolve_policy
 from nodes.history.sizes import guard_chars, prune_chars
 from nodes.history.validators import PROVIDERS, Provider, problems
 from nodes.limit_history import limit_and_settle
-from nodes.projections import replay_projections
+from nodes.projections import by_key, replay_projections
 from nodes.prune import PruneRules, prune_results
 from nodes.sanitize import prepare_request, sanitize_history
 from tests.nodes.histories import NOW_MS, POLICIES, model_histories, session_histories, texts
@@ -181,8 +181,7 @@ def test_what_was_pruned_once_is_shown_the_same_again(history: tuple[Message, ..
         soft_trim_ratio=0, keep_last_assistants=0, trim_max_chars=20, trim_head_chars=5, trim_tail_chars=5
     )
     pruned = prune_results(history, 100, rules)
-    projections = {projection.key: projection for projection in pruned.projections}
-    shown = replay_projections(history, projections).messages
+    shown = replay_projections(history, by_key(pruned.projections)).messages
     assert [message.content for message in shown] == [message.content for message in pruned.messages]
 
 

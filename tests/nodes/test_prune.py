@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from nodes.projections import read_projections, replay_projections
+from nodes.projections import Projection, read_projections, replay_projections
 from nodes.prune import (
     CLEARED,
     IMAGE_REMOVED,
@@ -21,6 +21,7 @@ from nodes.prune import (
 )
 from tests.builders import assistant, call, result, thinking, user
 from turngraph.config.schema_agent import ContextPruning
+from turngraph.decisions import Origin
 from turngraph.messages import Message, text_block
 
 HOUR_MS = 3_600_000
@@ -142,3 +143,12 @@ def test_a_trim_never_cuts_inside_a_character() -> None:
 def test_the_rules_come_from_the_settings_and_off_means_none() -> None:
     assert prune_rules(ContextPruning()) is None
     assert prune_rules(ContextPruning.model_validate({"mode": "cache-ttl"})) == PruneRules()
+
+
+def test_a_projection_holds_for_its_entry_when_the_id_of_the_call_was_rewritten() -> None:
+    as_written = Message(result("exec-1", "x" * 50).raw, Origin("entry", entry_id="e1"))
+    recorded = Projection("exec-1", as_written.timestamp_ms, "short", "e1")
+    renamed = as_written.evolve(toolCallId="exec1aaaa")
+    read = read_projections([{"results": [recorded.to_data()]}])
+    assert replay_projections((renamed,), read).messages[0].text == "short"
+    assert replay_projections((as_written,), read).messages[0].text == "short"

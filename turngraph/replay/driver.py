@@ -190,4 +190,11 @@ def replay_session(
     **options: Any,
 ) -> list[ReplayedTurn]:
     """Replay ``session`` from plain code; see :class:`Replay` for the arguments."""
-    return asyncio.run(Replay(session, work, settings, **options).run(progress))
+    turns: list[ReplayedTurn] = []
+
+    # Not as the result of the task: asyncio.run writes out its result, whole, when it gives the interrupt handler back.
+    async def play() -> None:
+        turns.extend(await Replay(session, work, settings, **options).run(progress))
+
+    asyncio.run(play())
+    return turns
