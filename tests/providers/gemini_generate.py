@@ -150,7 +150,8 @@ def _thoughts(answer: Answer) -> Iterator[Body]:
 
 def _calls(answer: Answer) -> Iterator[Body]:
     for call in answer.calls:
-        part: Body = {"functionCall": {"name": call.name, "args": call.arguments}}
+        named: Body = {"name": call.name, "args": call.arguments} | ({"id": call.id} if call.id else {})
+        part: Body = {"functionCall": named}
         yield part | ({"thoughtSignature": call.signature} if call.signature else {})
 
 

@@ -122,6 +122,8 @@ def call_arguments(facts: ModelFacts, request: ModelRequest) -> dict[str, Any]:
         return _for_ollama(facts, limit, level)
     if facts.api == GEMINI:
         return ({"max_output_tokens": limit} if limit else {}) | _gemini_thinking(facts, level)
+    if facts.api == ANTHROPIC and not limit:
+        limit = _unasked_limit(facts)
     arguments: dict[str, Any] = {"max_tokens": limit} if limit else {}
     if level == "off":
         return arguments
@@ -131,6 +133,12 @@ def call_arguments(facts: ModelFacts, request: ModelRequest) -> dict[str, Any]:
         effort = "low" if level == "minimal" and not facts.model_id.startswith("gpt-5") else level
         return arguments | {"reasoning_effort": effort}
     return arguments
+
+
+def _unasked_limit(facts: ModelFacts) -> int:
+    """Return a longest answer for a request that names none: Anthropic wants one, and prompt and answer must fit."""
+    share = facts.context_window // 8
+    return min(facts.max_output_tokens or share, share)
 
 
 def _for_ollama(facts: ModelFacts, limit: int | None, level: str) -> dict[str, Any]:
