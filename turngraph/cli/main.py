@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "context": ("turngraph.cli.context", "context", "Show what a turn's prompt was made of."),
     "report": ("turngraph.cli.report", "report", "Write what a turn saw, and why, as one HTML file."),
     "view": ("turngraph.cli.view", "view", "Show a home as a local web page."),
+    "export": ("turngraph.cli.export", "export", "Export traces as OpenTelemetry spans."),
     "graph": ("turngraph.cli.graph", "graph", "Draw the compiled turn graph."),
     "memory": ("turngraph.cli.memory", "app", "Index, search and read long-term memory."),
     "compact": ("turngraph.cli.compact", "compact", "Summarise the older part of a session."),

@@ -89,7 +89,9 @@ def json_script(data: Any) -> Markup:
     """Write ``data`` as the text of a JSON script element: nothing in it can end the element."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), default=str)
     text = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-    return Markup(re.sub("[\u2028-\u202e\u2066-\u2069\ud800-\udfff\x7f-\x9f\ufffe\uffff]", lambda m: f"\\u{ord(m[0]):04x}", text))
+    return Markup(
+        re.sub("[\u2028-\u202e\u2066-\u2069\ud800-\udfff\x7f-\x9f\ufffe\uffff]", lambda m: f"\\u{ord(m[0]):04x}", text)
+    )
 
 
 def readable(text: Any) -> str:
