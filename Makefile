@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup setup-extra demo test test-all notebooks lint bench vectors lock clean
+.PHONY: setup setup-extra demo picture test test-all notebooks lint bench vectors lock clean
 
 setup: $(READY)
 
@@ -24,6 +24,10 @@ setup-extra: $(READY)
 
 demo: $(READY)
 	@$(BIN)/turngraph demo --out demo-out
+
+# The picture at the top of the README; needs `make setup-extra`.
+picture: $(READY)
+	@$(BIN)/python examples/make_picture.py docs/report.png
 
 test: $(READY)
 	@$(BIN)/python -m pytest -n 2

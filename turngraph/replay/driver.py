@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -189,12 +190,18 @@ def replay_session(
     progress: Callable[[ReplayedTurn], None] | None = None,
     **options: Any,
 ) -> list[ReplayedTurn]:
-    """Replay ``session`` from plain code; see :class:`Replay` for the arguments."""
+    """Replay ``session`` from plain code, also inside a running event loop (a notebook); see :class:`Replay`."""
     turns: list[ReplayedTurn] = []
 
     # Not as the result of the task: asyncio.run writes out its result, whole, when it gives the interrupt handler back.
     async def play() -> None:
         turns.extend(await Replay(session, work, settings, **options).run(progress))
 
-    asyncio.run(play())
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(play())
+    else:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(lambda: asyncio.run(play())).result()
     return turns
