@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nodes.record import record_missing_results
 from nodes.state import Attempts, SessionFacts, TurnContext, TurnState
+from nodes.system_events import consume_events
 from turngraph.clock import to_ms
 from turngraph.decisions import Decision
 from turngraph.messages import Message
@@ -32,6 +33,9 @@ async def persist(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, 
         touch = {"timestamp": to_ms(context.clock.now()), "provider": facts.provider, "modelId": facts.model_id}
         context.opened.append_custom(CACHE_TOUCH, touch)
         decisions.append(Decision(node="persist", what="written", why="cache touch time recorded for pruning"))
+    reply = state.get("reply")
+    if reply is not None and reply.kind not in ("error", "cancelled"):
+        decisions += consume_events(state.get("notes", ()), context)
     session = state["session"]
     changes = {"turngraph": counted(session)} | entry_changes(
         answered, context, is_user=state["inbound"].kind == "user", has_reply=bool(state["reply"])

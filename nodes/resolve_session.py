@@ -25,6 +25,7 @@ from nodes.session_continuity import (
 from nodes.session_hooks import tell_hooks
 from nodes.session_note import leave_note
 from nodes.state import Attempts, Route, SessionFacts, TurnContext, TurnState
+from nodes.system_events import waiting_events
 from nodes.thread_fork import Forked, fork_from_parent
 from stores.locks import TRANSCRIPT_HOLD_MS
 from stores.session_entries import Entry, Lookup, find_entry, merge_entry
@@ -68,6 +69,7 @@ async def resolve_session(state: TurnState, runtime: Runtime[TurnContext]) -> di
         "route": route,
         "why": why,
         "attempts": Attempts(),
+        "notes": waiting_events(context, inbound, found.facts.key),
         "decisions": tuple(decisions),
     }
 
