@@ -30,11 +30,19 @@ log = logging.getLogger("turngraph.serve")
 
 @dataclass
 class PrefectRunner:
-    """Runs flows in this process; :attr:`ready` tells whether a server was found."""
+    """Runs flows in this process.
+
+    Attributes:
+        plain: does the work.
+        ready: whether a server was found, and Prefect is imported.
+        work_pool: hand jobs to the workers of this pool.
+        patience_s: how long the server may keep a run waiting.
+    """
 
     plain: PlainRunner
     ready: bool = False
     work_pool: str | None = None
+    patience_s: float = PATIENCE_S
     _down_until: float = 0.0
     _warned: bool = False
     _records: set[asyncio.Task[Any]] = field(default_factory=set)
@@ -76,12 +84,12 @@ class PrefectRunner:
         recording = asyncio.create_task(_call(name, parameters, handed))
         begun = asyncio.create_task(handed.begun.wait())
         try:
-            await asyncio.wait({recording, begun}, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({recording, begun}, timeout=self.patience_s, return_when=asyncio.FIRST_COMPLETED)
             if not handed.taken:
                 self._give_up(recording)
                 return await handed.run(None)
             await handed.finished.wait()
-            await asyncio.wait({recording}, timeout=PATIENCE_S)
+            await asyncio.wait({recording}, timeout=self.patience_s)
             if not recording.done() or (recording.exception() is not None and handed.error is None):
                 self._give_up(recording)
         except asyncio.CancelledError:

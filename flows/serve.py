@@ -120,7 +120,7 @@ class Serve:
             log.warning("the Prefect server at %s does not answer; runs go on, without a record there", server.api_url)
             return
         answered_s = time.monotonic() - self._began
-        await asyncio.to_thread(_import_prefect)
+        await asyncio.to_thread(import_flows)
         crashed = await crash_leftovers()
         runner.ready = True
         self.say(
@@ -130,7 +130,7 @@ class Serve:
         )
 
 
-def _import_prefect() -> None:
+def import_flows() -> None:
     """Import Prefect and our flows, which takes seconds."""
     import flows.cron
     import flows.heartbeat

@@ -26,7 +26,14 @@ class ServeLock:
     _lock: BaseFileLock | None = None
 
     def take(self) -> bool:
-        """Take the lock; ``False`` when another process holds it."""
+        """Take the lock and leave a hint who has it; ``False`` when another process holds it."""
+        if not self._acquire():
+            return False
+        facts = {"pid": os.getpid(), "since": iso_ms(datetime.now(UTC)), "what": "turngraph serve"}
+        self._hint.write_text(json.dumps(facts), encoding="utf-8")
+        return True
+
+    def _acquire(self) -> bool:
         from filelock import FileLock, Timeout
 
         self.root.mkdir(parents=True, exist_ok=True)
@@ -36,8 +43,6 @@ class ServeLock:
         except Timeout:
             return False
         self._lock = lock
-        facts = {"pid": os.getpid(), "since": iso_ms(datetime.now(UTC)), "what": "turngraph serve"}
-        self._hint.write_text(json.dumps(facts), encoding="utf-8")
         return True
 
     @property
@@ -56,23 +61,10 @@ class ServeLock:
         """Tell whether some process serves this home now."""
         if not (self.root / "serve.lock").exists():
             return False
-        probe = ServeLock(self.root)
-        if not probe.take_silently():
+        if not self._acquire():
             return True
-        probe.release()
+        self.release()
         return False
-
-    def take_silently(self) -> bool:
-        """Take the lock without leaving a hint; for a look only."""
-        from filelock import FileLock, Timeout
-
-        lock = FileLock(self.root / "serve.lock", timeout=0, thread_local=False)
-        try:
-            lock.acquire()
-        except Timeout:
-            return False
-        self._lock = lock
-        return True
 
     def release(self) -> None:
         """Give the lock back; its file stays."""

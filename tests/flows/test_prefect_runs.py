@@ -14,6 +14,7 @@ import pytest
 
 from flows.plain import PlainRunner
 from flows.prefect_runner import PrefectRunner, crash_leftovers
+from flows.serve import import_flows
 from flows.server import PrefectServer
 from tests.scheduling import Bench, every
 
@@ -28,16 +29,18 @@ ALL = ("agents.defaults.heartbeat.every=30m", "agents.defaults.heartbeat.anchor=
 ROOT = Path(__file__).parents[2]
 
 
-def recorded(root: Path, sets: tuple[str, ...] = ALL) -> Bench:
-    """A bench whose dispatcher records its runs."""
+def recorded(root: Path, sets: tuple[str, ...] = ALL, patience_s: float = 60.0) -> Bench:
+    """A bench whose dispatcher records its runs; a busy machine may take its time."""
     bench = Bench(root, sets, at="2026-03-16T11:59:30")
-    bench.dispatcher.runner = PrefectRunner(PlainRunner(lambda: bench.dispatcher.home, bench.clock), ready=True)
+    import_flows()
+    plain = PlainRunner(lambda: bench.dispatcher.home, bench.clock)
+    bench.dispatcher.runner = PrefectRunner(plain, ready=True, patience_s=patience_s)
     return bench
 
 
 def start(*argv: str, env: dict[str, str] | None = None, out: int = subprocess.PIPE) -> subprocess.Popen[bytes]:
     """Start a process with the environment of the server."""
-    return subprocess.Popen(argv, cwd=ROOT, env=env or {**os.environ}, stdout=out, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(argv, cwd=ROOT, env=env or {**os.environ}, stdout=out)
 
 
 async def runs_of(name: str) -> list[Any]:
@@ -108,7 +111,7 @@ async def test_a_server_that_is_gone_costs_the_record_and_not_the_run(
 ) -> None:
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    bench = recorded(tmp_path / "home", ())
+    bench = recorded(tmp_path / "home", (), patience_s=3.0)
     bench.add("news", every(10))
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
         await bench.tick(seconds=30)
@@ -125,11 +128,12 @@ async def test_no_run_stays_running_after_a_stop_or_a_kill(prefect_server: Prefe
         "import asyncio, sys\n"
         f"sys.path.insert(0, {str(ROOT)!r})\n"
         "from flows.prefect_runner import _call\n"
+        "from flows.plain import PlainRunner\n"
         "from flows.recording import Handed\n"
         "async def hang(runner):\n"
         "    print('running', flush=True)\n"
         "    await asyncio.sleep(600)\n"
-        "asyncio.run(_call('heartbeat', {'agent_id': 'stuck'}, Handed(hang, None)))\n"
+        "asyncio.run(_call('heartbeat', {'agent_id': 'stuck'}, Handed(hang, PlainRunner(None, None))))\n"
     )
     process = start(sys.executable, str(script))
     assert process.stdout is not None
