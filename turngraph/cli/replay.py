@@ -184,6 +184,11 @@ def show_run(run: ReplayRun) -> None:
         f"{run.survival.shares['summary']:.1%} in a summary, {run.survival.shares['searchable']:.1%} searchable, "
         f"{run.survival.shares['gone']:.1%} gone"
     )
+    prefix = figures["cachePrefix"]
+    print(
+        f"  consecutive requests share {prefix['sharedShare']:.1%} of their tokens from the start; {prefix['breaks']} "
+        f"breaks, {prefix['unexplained']} without a decision that explains them"
+    )
     for act, count in figures["decisions"].items():
         print(f"  {count:5d} {act}")
     if run.session.broken_lines:
@@ -204,5 +209,6 @@ def run_json(run: ReplayRun) -> dict[str, Any]:
         **run.summary,
         "measures": run.measures,
         "survival": run.survival.as_json(),
+        "prefixes": [prefix.as_json() for prefix in run.prefixes],
         "perTurn": [asdict(turn_row(turn)) for turn in run.turns],
     }

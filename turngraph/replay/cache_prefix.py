@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 from turngraph.decisions import Decision, TurnTrace
 from turngraph.models.model import ModelRequest
 from turngraph.replay.calls import ModelCall, request_parts
-from turngraph.replay.cost import shared_prefix
+from turngraph.replay.cost import Part, shared_prefix
 from turngraph.tokens import Counter
 
 # What takes the place of the history, or of its beginning, whatever entries it names.
@@ -67,10 +67,15 @@ def common_prefixes(calls: Sequence[ModelCall], traces: Sequence[TurnTrace], cou
     """
     found: list[Prefix] = []
     number = 1
-    for before, now in pairwise(calls):
+    parts = [request_parts(call.request, counter) for call in calls]
+    for (before, old), (now, new) in pairwise(zip(calls, parts, strict=True)):
         number = number + 1 if now.turn == before.turn else 1
+        sizes = (sum(part.tokens for part in old), sum(part.tokens for part in new))
+        figures = Prefix(now.turn, number, shared_prefix(old, new, counter), *sizes)
         earlier = _decisions(traces, before.turn) if now.turn != before.turn else ()
-        found.append(_compare(before.request, now, number, (earlier, _decisions(traces, now.turn)), counter))
+        found.append(
+            _explained(figures, (before.request, old), (now.request, new), earlier, _decisions(traces, now.turn))
+        )
     return tuple(found)
 
 
@@ -78,29 +83,26 @@ def _decisions(traces: Sequence[TurnTrace], turn: int) -> tuple[Decision, ...]:
     return tuple(decision for _, decision in traces[turn - 1].decisions)
 
 
-def _compare(
-    before: ModelRequest,
-    now: ModelCall,
-    number: int,
-    said: tuple[Sequence[Decision], Sequence[Decision]],
-    counter: Counter,
+_Taken = tuple[ModelRequest, Sequence[Part]]
+
+
+def _explained(
+    figures: Prefix, before: _Taken, now: _Taken, earlier: Sequence[Decision], decisions: Sequence[Decision]
 ) -> Prefix:
-    earlier, decisions = said
-    old, new = request_parts(before, counter), request_parts(now.request, counter)
-    sizes = (sum(part.tokens for part in old), sum(part.tokens for part in new))
-    figures = (now.turn, number, shared_prefix(old, new, counter), *sizes)
+    (old_request, old), (request, new) = before, now
     place = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a.key != b.key), min(len(old), len(new)))
     if place == len(old):
-        return Prefix(*figures)
-    front = len(new) - len(now.request.messages)
+        return figures
+    front = len(new) - len(request.messages)
     if place < front:
-        where = "tools" if place < len(now.request.tools) else "system"
+        where = "tools" if place < len(request.tools) else "system"
         why = tuple(f"{decision.node}: {decision.why}" for decision in decisions if decision.node in _FRONT)
-        return Prefix(*figures, broken_at=where, why=why)
+        return replace(figures, broken_at=where, why=why)
     index = place - front
-    differing = [messages[index] for messages in (before.messages, now.request.messages) if index < len(messages)]
+    differing = [messages[index] for messages in (old_request.messages, request.messages) if index < len(messages)]
     ids = tuple(dict.fromkeys(m.origin.entry_id for m in differing if m.origin and m.origin.entry_id))
-    return Prefix(*figures, f"message {index}", ids, tuple(_reasons(ids, earlier, decisions)))
+    why = tuple(_reasons(ids, earlier, decisions))
+    return replace(figures, broken_at=f"message {index}", entry_ids=ids, why=why)
 
 
 def _reasons(ids: Sequence[str], earlier: Sequence[Decision], decisions: Sequence[Decision]) -> Iterator[str]:

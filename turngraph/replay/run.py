@@ -14,11 +14,13 @@ import orjson
 from stores.traces import write_run
 from turngraph.clock import SystemClock
 from turngraph.config import AgentSettings
+from turngraph.replay.cache_prefix import Prefix, common_prefixes, stability
 from turngraph.replay.driver import ReplayedTurn, replay_session
 from turngraph.replay.measures import measures, survival_of
 from turngraph.replay.source import RecordedSession, read_session
 from turngraph.replay.summary import summarise, turn_row, write_turns
 from turngraph.replay.survival import Survival
+from turngraph.tokens import default_counter
 
 Progress = Callable[[RecordedSession, ReplayedTurn], None]
 
@@ -27,7 +29,8 @@ Progress = Callable[[RecordedSession, ReplayedTurn], None]
 class ReplayRun:
     """One replayed transcript; ``folder`` holds its output, if any was wanted.
 
-    ``measures`` are the figures of a sweep, ``survival`` what became of the evidence.
+    ``measures`` are the figures of a sweep, ``survival`` what became of the evidence, ``prefixes`` what each request
+    shares with the one before it.
     """
 
     session: RecordedSession
@@ -36,6 +39,7 @@ class ReplayRun:
     folder: Path | None
     measures: Mapping[str, Any]
     survival: Survival
+    prefixes: tuple[Prefix, ...] = ()
 
 
 def replay_file(
@@ -79,7 +83,10 @@ def replay_file(
             progress=(lambda turn: progress(session, turn)) if progress else None,
         )
         survival = survival_of(session, turns)
-        run = ReplayRun(session, tuple(turns), summarise(turns), out, measures(turns, survival), survival)
+        calls = [call for turn in turns for call in turn.calls]
+        prefixes = common_prefixes(calls, [turn.trace for turn in turns], default_counter())
+        summary = {**summarise(turns), "cachePrefix": stability(prefixes)}
+        run = ReplayRun(session, tuple(turns), summary, out, measures(turns, survival), survival, prefixes)
         if out is not None:
             _write_output(work, run)
             if out.exists():
