@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flows.plain import PlainRunner
+from stores.jobs import JobStore
 from turngraph.scheduled.beat import BeatResult
-from turngraph.scheduled.job_run import Slot
+from turngraph.scheduled.job_run import Slot, interrupt
 
 if TYPE_CHECKING:
     from prefect import Flow
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 TAG = "turngraph-serve"  # marks runs of the dispatcher, so that a later one knows them as its own
 PATIENCE_S = 5.0
+POOL_LOOK_S = 1.0
 RETRY_S = 30.0  # after a server that did not answer
 
 log = logging.getLogger("turngraph.serve")
@@ -49,10 +51,9 @@ class PrefectRunner:
 
     async def cron(self, job_id: str, slot: Slot) -> None:
         parameters = {"job_id": job_id, "slot_ms": slot.slot_ms}
-        if self.work_pool and self._usable():
-            await self._in_pool("cron", parameters | {"run_id": slot.run_id}, f"{job_id}:{slot.slot_ms}")
-        else:
-            await self._record("cron", parameters, lambda runner: runner.run_job(job_id, slot))
+        if self.work_pool and self._usable() and await self._in_pool(job_id, slot):
+            return
+        await self._record("cron", parameters, lambda runner: runner.run_job(job_id, slot))
 
     async def heartbeat(self, agent_id: str, reason: str) -> BeatResult:
         parameters = {"agent_id": agent_id, "reason": reason}
@@ -117,18 +118,46 @@ class PrefectRunner:
         if not recording.cancelled():
             recording.exception()
 
-    async def _in_pool(self, name: str, parameters: Mapping[str, Any], key: str) -> None:
-        """Hand a run to the workers of a pool and wait for its end."""
+    async def _in_pool(self, job_id: str, slot: Slot) -> bool:
+        """Hand a claimed slot to the workers of a pool and wait for its end; ``False`` when none can take it.
+
+        A run that ends without having settled its slot, because its process died, is settled as interrupted.
+        """
         from prefect.deployments.flow_runs import arun_deployment
 
-        root = str(self.plain.home().home.root)
-        await arun_deployment(
-            f"{name}/turngraph",
-            parameters={**parameters, "home": root},
-            idempotency_key=key,
-            as_subflow=False,
-            tags=[TAG],
-        )
+        home = self.plain.home()
+        parameters = {"job_id": job_id, "slot_ms": slot.slot_ms, "run_id": slot.run_id, "home": str(home.home.root)}
+        try:
+            run = await arun_deployment(
+                "cron/turngraph",
+                parameters=parameters,
+                idempotency_key=f"{job_id}:{slot.slot_ms}",
+                as_subflow=False,
+                timeout=0,
+            )
+        except Exception as error:  # no such deployment, no server: whatever the client raises
+            log.warning("no work pool takes job %s (%s); it runs here", job_id, type(error).__name__)
+            return False
+        await _ended(run.id)
+        store = JobStore.of_home(home.home, home.settings.agent())
+        if any(claim.run_id == slot.run_id for claim in store.ledger.read(job_id).open):
+            interrupt(home.agent(clock=self.plain.clock), store, job_id, slot)
+        return True
+
+
+async def _ended(flow_run_id: Any) -> None:
+    """Wait until a flow run has ended; a server that is away for a while is asked again."""
+    from prefect import get_client
+
+    while True:
+        try:
+            async with get_client() as client:
+                state = (await client.read_flow_run(flow_run_id)).state
+            if state is not None and state.is_final():
+                return
+        except Exception as error:
+            log.info("flow run %s cannot be read: %s", flow_run_id, type(error).__name__)
+        await asyncio.sleep(POOL_LOOK_S)
 
 
 async def _call(name: str, parameters: Mapping[str, Any], handed: Handed) -> Any:

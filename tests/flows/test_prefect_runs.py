@@ -184,12 +184,24 @@ async def test_a_deployment_of_each_flow_is_run_by_a_worker(prefect_server: Pref
                     break
                 await asyncio.sleep(1)
         assert all(state in ("Completed", "Skipped") for state in states), states
+        (run,) = bench.store.logs.read("news")
+        assert (run["status"], run.get("slotMs")) == ("ok", None)
+        assert run["flowRunId"] == str(started[0].id)
+        await _through_the_pool(bench)
     finally:
         worker.terminate()
         worker.wait(30)
-    (run,) = bench.store.logs.read("news")
-    assert (run["status"], run.get("slotMs")) == ("ok", None)
-    assert run["flowRunId"] == str(started[0].id)
+
+
+async def _through_the_pool(bench: Bench) -> None:
+    """With ``serve.workPool`` the dispatcher claims a slot, and the worker runs and settles it."""
+    plain = PlainRunner(lambda: bench.dispatcher.home, bench.clock)
+    bench.dispatcher.runner = PrefectRunner(plain, ready=True, work_pool="turngraph")
+    await bench.tick(seconds=3600)
+    assert bench.outcomes("news")[-1] in ("done", "late")
+    assert bench.model.requests == []
+    slot_ms = bench.now_ms
+    assert bench.store.logs.read("news")[-1]["slotMs"] == slot_ms
 
 
 async def test_a_deployment_without_a_job_runs_what_is_due(prefect_server: PrefectServer, tmp_path: Path) -> None:
