@@ -113,9 +113,10 @@ def ribbon_shape(made: Waterfall, width: float = 1000.0) -> tuple[RibbonShape, .
 
 @dataclass(frozen=True, slots=True)
 class StripColumn:
-    """One turn of the strip."""
+    """One turn of the strip; a session that was reset has several turns of one number."""
 
     turn: int
+    trace_id: str
     tokens: int
     compactions: int
     flushes: int
@@ -126,16 +127,16 @@ class StripColumn:
     this: bool
 
 
-def strip_shape(rows: Sequence[Mapping[str, Any]], turn: int) -> tuple[StripColumn, ...]:
+def strip_shape(rows: Sequence[Mapping[str, Any]], this: str | None = None) -> tuple[StripColumn, ...]:
     """Return a column for each turn, as high as its prompt is long."""
     largest = max((row["tokens"] for row in rows), default=0) or 1
     return tuple(
         StripColumn(
-            row["turn"], row["tokens"], row["compactions"], row["flushes"], row["error"],
+            row["turn"], row["trace"], row["tokens"], row["compactions"], row["flushes"], row["error"],
             x=index * STRIP_STEP,
             y=STRIP_HEIGHT - row["tokens"] / largest * STRIP_HEIGHT,
             height=max(SMALLEST, row["tokens"] / largest * STRIP_HEIGHT),
-            this=row["turn"] == turn,
+            this=row["trace"] == this,
         )
         for index, row in enumerate(rows)
     )  # fmt: skip

@@ -48,6 +48,7 @@ def turn_rows(turns: list[TurnTrace]) -> Iterator[dict[str, Any]]:
         tokens = int(trace.facts.get("prompt_tokens") or 0)
         yield {
             "turn": trace.turn,
+            "trace": trace.trace_id,
             "started": trace.started.isoformat(timespec="seconds"),
             "tokens": tokens,
             "delta": tokens - before,

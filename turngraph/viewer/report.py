@@ -5,6 +5,7 @@ Source: spec/seeing.md section 3.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -83,10 +84,11 @@ def page_html(
         several=len(pages) >= INDEX_FROM_TURNS,
         waterfalls=[waterfall_shape(page.waterfall) for page in pages],
         ribbons=[ribbon_shape(page.waterfall) for page in pages],
-        strips=[strip_shape(page.data["strip"], page.trace.turn) for page in pages],
-        whole_strip=strip_shape([strip_row(page.trace) for page in pages], -1),
+        strips=[strip_shape(page.data["strip"], page.trace.trace_id) for page in pages],
+        whole_strip=strip_shape([strip_row(page.trace) for page in pages]),
         data=json_script(_data(pages)),
         around=around,
+        anchors=_anchors(pages),
     )
 
 
@@ -106,6 +108,17 @@ def _pages(
         pages.append(turn_page(trace, before[-STRIP_TURNS:], picture, texts, settings, own))
         before.append(trace)
     return pages
+
+
+def _anchors(pages: Sequence[TurnPage]) -> dict[str, str]:
+    """Return a name for each trace: the number of its turn, and which of that number after a reset."""
+    seen: Counter[int] = Counter()
+    anchors = {}
+    for page in pages:
+        seen[page.trace.turn] += 1
+        again = seen[page.trace.turn]
+        anchors[page.trace.trace_id] = f"{page.trace.turn}" if again == 1 else f"{page.trace.turn}-{again}"
+    return anchors
 
 
 def _data(pages: Sequence[TurnPage]) -> Any:

@@ -144,16 +144,15 @@ class _View:
             key=key,
             agent=source.agent_id,
             rows=list(turn_rows(turns))[::-1],
-            strip=strip_shape([strip_row(turn) for turn in turns[-STRIP_TURNS:]], -1),
+            strip=strip_shape([strip_row(turn) for turn in turns[-STRIP_TURNS:]], None),
         )
 
     def turn(self, request: Request) -> str:
         source, key = self._source(request)
         turns = source.turns(key)
         wanted = request.query_params.get("turn", "")
-        place = next(
-            (i for i, trace in enumerate(turns) if str(trace.turn) == wanted or trace.trace_id == wanted), None
-        )
+        newest_first = range(len(turns) - 1, -1, -1)
+        place = next((i for i in newest_first if wanted in (str(turns[i].turn), turns[i].trace_id)), None)
         if place is None:
             raise NotFound(f"no trace of turn {wanted[:40]} of session {key!r}")
         page = turn_page(
@@ -167,8 +166,8 @@ class _View:
         around = {
             "key": key,
             "agent": source.agent_id,
-            "previous": turns[place - 1].turn if place else None,
-            "next": turns[place + 1].turn if place + 1 < len(turns) else None,
+            "previous": turns[place - 1] if place else None,
+            "next": turns[place + 1] if place + 1 < len(turns) else None,
         }
         return page_html([page], around=around, style=STYLE, script=SCRIPT)
 

@@ -141,6 +141,7 @@ def strip_row(trace: TurnTrace) -> dict[str, Any]:
     facts = trace.facts
     return {
         "turn": trace.turn,
+        "trace": trace.trace_id,
         "tokens": int(facts.get("prompt_tokens") or 0),
         "compactions": int(facts.get("compactions") or 0),
         "flushes": int(facts.get("flushes") or 0),
