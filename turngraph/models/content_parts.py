@@ -17,7 +17,7 @@ Part = dict[str, Any]
 ANTHROPIC, GEMINI = "anthropic-messages", "google-generative-ai"
 # The key under which langchain-google-genai keeps the signatures of calls.
 GEMINI_CALL_SIGNATURES = "__gemini_function_call_thought_signatures__"
-IMAGE_LEFT_OUT = "[image left out: this model takes text only]"
+IMAGE_LEFT_OUT = "[image left out: the model takes none here]"
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -39,9 +39,10 @@ def parts_out(message: Message, facts: ModelFacts | None) -> str | list[str | Pa
     """Return the content of a message for the model that ``facts`` describe; a single text stands alone."""
     api = facts.api if facts else None
     own = facts is not None and message.raw.get("provider") == facts.provider
+    images = facts is None or (facts.images and (message.role != "assistant" or api == GEMINI))
     parts: list[str | Part] = []
     for block in message.blocks:
-        part = _part_out(block, api, own=own, images=facts is None or facts.images)
+        part = _part_out(block, api, own=own, images=images)
         if part is not None:
             parts.append(part)
     if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].keys() == {"type", "text"}:
