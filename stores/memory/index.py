@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from turngraph.models.embedders import Embedder
 
 CHEAP_LOOK_S = 0.02  # a look at the disk that takes less goes before every search
+PASSAGE_SHARE = 0.75  # of a chunk is ranked; the rest is the context that a hit shows around it
 LOOK_SHARE = 10  # a dearer one may take a tenth of the time between two looks
 _REBUILD_WAIT_S = 60.0
 
@@ -507,7 +508,7 @@ class MemoryIndex:
     @property
     def _sizes(self) -> Sizes:
         chunking = self.settings.memory_search.chunking
-        return Sizes(chunking.tokens, chunking.overlap)
+        return Sizes(max(1, int(chunking.tokens * PASSAGE_SHARE)), int(chunking.overlap * PASSAGE_SHARE))
 
     def _sources(self, corpus: str | None) -> tuple[str, ...]:
         configured = self.places.disk.sources

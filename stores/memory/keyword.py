@@ -6,7 +6,7 @@ The same functions serve the DuckDB index and the one in memory. Source: spec/me
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -20,6 +20,7 @@ K1 = 1.2  # spec/memory.md 9.2
 B = 0.75
 CHARACTER_WEIGHT = 0.3  # single characters beside pairs of Chinese, Japanese, Korean
 PART_WEIGHT = 0.5  # words of an identifier beside the identifier itself
+FUNCTION_WORD_WEIGHT = 0.15  # "did" or "recently" tell two chunks apart that hold the same words otherwise
 EXACT_BONUS = 0.2  # share of what is missing to 1 that a verbatim match of the whole query adds
 
 Ints = NDArray[np.int32]
@@ -34,11 +35,14 @@ class Query:
         terms: term -> weight (1 for words, pairs and whole identifiers).
         phrase: the whole query, folded, for verbatim matches.
         surfaces: its words as typed, folded, without stems; long CJK runs as triples.
+        function_words: stop words of spaced scripts beside other terms, with their weight; they order what was found,
+            find nothing themselves and count neither for coverage nor for the best possible score.
     """
 
     terms: dict[str, float]
     phrase: str
     surfaces: tuple[str, ...]
+    function_words: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,23 +82,28 @@ def fold_text(text: str) -> str:
 
 
 def analyze(text: str) -> Query:
-    """Take a query apart; stop words go unless nothing else is left.
+    """Take a query apart; stop words find nothing unless nothing else is left.
 
     Source: spec/memory.md 9.2 step 3.
     """
     content: dict[str, float] = {}
     stopped: dict[str, float] = {}
+    function_words: dict[str, float] = {}
     surfaces: list[str] = []
     for run in runs(text):
         if is_cjk(run):
             _add_cjk(fold_han(run), stopped if run in WORDS else content, stopped)
             surfaces.extend(triples(fold_han(run)))
             continue
-        target = stopped if fold_word(run) in WORDS else content
+        target = function_words if fold_word(run) in WORDS else content
         surfaces.extend([run.casefold()] if target is content else [])
         for term, weight in _spaced_terms(run).items():
             target[term] = max(weight, target.get(term, 0.0))
-    return Query(content or stopped, fold_text(text).strip(), tuple(dict.fromkeys(surfaces)))
+    phrase, words = fold_text(text).strip(), tuple(dict.fromkeys(surfaces))
+    if not content:
+        return Query(stopped | function_words, phrase, words)
+    lesser = {t: FUNCTION_WORD_WEIGHT * weight for t, weight in function_words.items() if t not in content}
+    return Query(content, phrase, words, lesser)
 
 
 def _spaced_terms(run: str) -> dict[str, float]:
@@ -141,10 +150,11 @@ def score(found: Sequence[Postings], query: Query, lengths: Ints, allowed: NDArr
         ids, frequencies = postings.ids[live], postings.frequencies[live].astype(np.float32)
         rarity = _idf(total, len(ids))
         weight = postings.weight * rarity
-        known[postings.term] = query.terms[postings.term] * rarity
         saturated = frequencies * (K1 + 1) / (frequencies + K1 * (1 - B + B * lengths[ids] / mean))
         bm25[ids] += np.float32(weight) * saturated
-        matched[ids] += np.float32(weight)
+        if postings.term in query.terms:
+            known[postings.term] = query.terms[postings.term] * rarity
+            matched[ids] += np.float32(weight)
     full = sum(known.get(term, weight * _idf(total, 0)) for term, weight in query.terms.items())
     keep = matched > 0 if allowed is None else (matched > 0) & allowed
     ids = np.flatnonzero(keep).astype(np.int32)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 EXPANDED_FROM_CHARS = 5  # shorter words are part of too many others
 EXPANDED_WEIGHT = 0.5
 MAX_EXPANSIONS = 40
+MAX_FUNCTION_WORD_SHARE = 0.5  # of all chunks; what nearly every chunk holds tells none apart and is long to read
 
 Lists = dict[str, tuple[NDArray[np.int32], NDArray[np.int16]]]
 
@@ -37,13 +38,17 @@ class ChunkRow:
     text: str
 
 
-def find_postings(connection: duckdb.DuckDBPyConnection, query: Query) -> list[Postings]:
+def find_postings(connection: duckdb.DuckDBPyConnection, query: Query, chunks: int) -> list[Postings]:
     """Return postings of the terms that occur; an unknown word is looked for inside other words, and they in it.
 
-    That is how parts of German compounds, inflected forms and file names in one piece are found.
+    That is how parts of German compounds, inflected forms and file names in one piece are found. Function words that
+    most of the ``chunks`` hold are left out.
     """
+    weights = query.terms | query.function_words
     lists = _lists(connection, list(query.terms))
-    found = [Postings(term, query.terms[term], *lists[term]) for term in query.terms if term in lists]
+    if query.function_words:
+        lists |= _lists(connection, list(query.function_words), int(MAX_FUNCTION_WORD_SHARE * chunks))
+    found = [Postings(term, weight, *lists[term]) for term, weight in weights.items() if term in lists]
     unknown = [term for term in query.terms if term not in lists and _may_expand(term)]
     if unknown:
         found += _expanded(connection, query, unknown)
@@ -54,11 +59,14 @@ def _may_expand(term: str) -> bool:
     return len(term) >= EXPANDED_FROM_CHARS and term.isalpha() and term < "\u0e00"
 
 
-def _lists(connection: duckdb.DuckDBPyConnection, terms: Sequence[str]) -> Lists:
+def _lists(connection: duckdb.DuckDBPyConnection, terms: Sequence[str], longest: int | None = None) -> Lists:
     # One parameter for all terms: each costs DuckDB a vain look for pandas. NUL occurs in no term.
     wanted = ["\0".join(terms)]
     inside = "term IN (SELECT unnest(string_split(?, chr(0))))"
-    segment = connection.execute(f"SELECT term, ids, frequencies FROM segment WHERE {inside}", wanted).fetchnumpy()
+    short = "" if longest is None else f" AND len(ids) <= {longest:d}"
+    segment = connection.execute(
+        f"SELECT term, ids, frequencies FROM segment WHERE {inside}{short}", wanted
+    ).fetchnumpy()
     lists: Lists = {}
     for term, ids, times in zip(segment["term"], segment["ids"], segment["frequencies"], strict=True):
         lists[term] = (ids, times)
@@ -96,6 +104,17 @@ def _expanded(connection: duckdb.DuckDBPyConnection, query: Query, unknown: list
         times = np.concatenate([lists[term][1] for term in terms if term in lists])[first]
         found.append(Postings(word, EXPANDED_WEIGHT * query.terms[word], unique, times))
     return found
+
+
+def line_ranges(connection: duckdb.DuckDBPyConnection, ids: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """Return first and last line of chunks by id."""
+    if not ids:
+        return {}
+    marks = ",".join(f"{int(number)}" for number in ids)
+    rows = connection.execute(
+        f"SELECT chunk_id, start_line, end_line FROM chunks WHERE chunk_id IN ({marks})"
+    ).fetchall()
+    return {row[0]: (row[1], row[2]) for row in rows}
 
 
 def chunk_rows(connection: duckdb.DuckDBPyConnection, ids: Sequence[int]) -> dict[int, ChunkRow]:

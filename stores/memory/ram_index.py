@@ -58,7 +58,7 @@ class RamIndex:
         query = keyword.analyze(text)
         found = [
             keyword.Postings(term, weight, np.array(ids, dtype=np.int32), np.array(frequencies, dtype=np.int16))
-            for term, weight in query.terms.items()
+            for term, weight in (query.terms | query.function_words).items()
             for ids, frequencies in [self._postings.get(term, ((), ()))]
             if ids
         ]

@@ -15,7 +15,8 @@ class Hit:
     """A part of a file that was found.
 
     Attributes:
-        path, start_line, end_line: where it stands; for sessions lines of the transcript.
+        path, start_line, end_line: what to read: where it stands with a few lines of context; for sessions lines of
+            the transcript.
         score: 0 to 1. snippet: at most 700 characters around the hit.
         source: ``memory`` or ``sessions``. origin: owner, agent, untrusted or system.
         hash: SHA-256 of the chunk. explanation: how the score came about.

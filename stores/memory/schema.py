@@ -13,7 +13,7 @@ import json
 
 SCHEMA_VERSION = 1
 # Part of the lexical identity: raise it when the tokenizer or the chunker gives other rows for the same text.
-TEXT_VERSION = 1
+TEXT_VERSION = 2
 
 TABLES = (
     "CREATE TABLE meta (key VARCHAR PRIMARY KEY, value VARCHAR NOT NULL)",

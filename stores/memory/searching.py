@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stores.memory import keyword, vector
+from stores.memory.chunking import CURATED_FILES
 from stores.memory.dates import Fading, age_days, decay
-from stores.memory.lookup import ChunkRow, chunk_rows, find_postings
+from stores.memory.lookup import ChunkRow, chunk_rows, find_postings, line_ranges
 from stores.memory.ranking import Candidate, Ranked, Rules, Weights, rank
 from stores.memory.results import Hit
 from stores.memory.snapshot import Snapshot
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     import duckdb
 
 MAX_CANDIDATES = 200  # spec/memory.md 4.1
+CONTEXT_LINES = 2  # before and after a chunk: what is said next to the words often is the answer
+COSINE_SCALE = 1.5  # sentence encoders seldom give more than 0.6 where words give 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ def keyword_leg(
     limit: int,
 ) -> KeywordLeg:
     """Find chunks by words; sources and scopes are filtered before the best are taken."""
-    scores = keyword.score(find_postings(connection, query), query, snapshot.lengths, allowed)
+    scores = keyword.score(find_postings(connection, query, snapshot.chunks), query, snapshot.lengths, allowed)
     best = scores.ids[keyword.best(scores, limit)]
     return KeywordLeg(scores, {int(number): place for place, number in enumerate(best, 1)})
 
@@ -146,7 +149,8 @@ def answer(
     candidates = _candidates(text, query, rows, ids, words, near, snapshot, rules, now)
     weights = rules.weights if words and near else Weights(1.0, 0.0) if words else Weights(0.0, 1.0)
     ranked = rank(candidates, Rules(weights, rules.mmr_lambda, rules.min_score, rules.max_results))
-    return [_hit(hit, rows[int(hit.key)], query, snapshot) for hit in ranked]
+    context = _with_context(connection, [rows[int(hit.key)] for hit in ranked], snapshot)
+    return [_hit(hit, rows[int(hit.key)], context[int(hit.key)], query, snapshot) for hit in ranked]
 
 
 def _candidates(
@@ -178,7 +182,7 @@ def _candidates(
             Candidate(
                 number,
                 text_score,
-                max(0.0, cosines.get(number, 0.0)),
+                min(1.0, max(0.0, COSINE_SCALE * cosines.get(number, 0.0))),
                 words.ranks.get(number) if words else None,
                 place[0] if place else None,
                 bm25,
@@ -207,8 +211,31 @@ def _age(row: ChunkRow, path: str, mtime_ns: int, rules: SearchRules, now: datet
     return age_days(path, seen, now, rules.zone)
 
 
-def _hit(ranked: Ranked, row: ChunkRow, query: keyword.Query, snapshot: Snapshot) -> Hit:
+def _with_context(
+    connection: duckdb.DuckDBPyConnection, rows: Sequence[ChunkRow], snapshot: Snapshot
+) -> dict[int, tuple[int, int]]:
+    """Return the lines to read for each chunk: its own and a few around them, no farther than its neighbours reach.
+
+    An entry of a curated file stands for itself.
+    """
+
+    def neighbour(number: int, of: ChunkRow) -> tuple[int, int] | None:
+        inside = 0 <= number < len(snapshot.file_of) and snapshot.file_of[number] == snapshot.file_of[of.chunk_id]
+        return ranges.get(number) if inside else None
+
+    ranges = line_ranges(connection, [row.chunk_id + step for row in rows for step in (-1, 1)])
+    lines = {}
+    for row in rows:
+        first, last = row.start_line, row.end_line
+        if snapshot.files[int(snapshot.file_of[row.chunk_id])].path not in CURATED_FILES:
+            before, after = neighbour(row.chunk_id - 1, row), neighbour(row.chunk_id + 1, row)
+            first = max(first - CONTEXT_LINES, min(first, before[0])) if before else first
+            last = min(last + CONTEXT_LINES, max(last, after[1])) if after else last
+        lines[row.chunk_id] = (first, last)
+    return lines
+
+
+def _hit(ranked: Ranked, row: ChunkRow, lines: tuple[int, int], query: keyword.Query, snapshot: Snapshot) -> Hit:
     file = snapshot.files[int(snapshot.file_of[row.chunk_id])]
     shown = snippet(row.text, query.surfaces)
-    lines = (row.start_line, row.end_line)
     return Hit(file.path, *lines, ranked.score, shown, file.source, row.origin, row.hash, ranked.explanation)
