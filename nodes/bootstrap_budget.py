@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,14 +29,21 @@ NEAR_LIMIT_RATIO = 0.85
 
 Cause = Literal["per-file-limit", "total-limit"]
 
-_LISTED = re.compile(r"(?:#{1,6}|\s*[-*+]|\s*\d+[.)])\s+\S")
-_FENCE = re.compile(r"`{3}|~{3}")
-_BINDING = re.compile(
-    r"\b(?:AGENTS\.md|must|never|do not|required|scoped|secret|security|credential)\b"
-    r"|禁止|嚴禁|严禁|不得|絕不|绝不|絕對不|绝对不|切勿|必須|必须|務必|务必|紅線|红线",
-    re.IGNORECASE | re.ASCII,
+
+def _one_of(words: Sequence[str], signs: Sequence[str] = ()) -> re.Pattern[str]:
+    """Match whole English words, also with an s, or Chinese ones anywhere."""
+    english = rf"\b(?:{'|'.join(words)})s?\b"
+    return re.compile("|".join((english, *signs)), re.IGNORECASE | re.ASCII)
+
+
+# spec/context.md 2.4 names must, never, required, secret, test and commit; the rest is our choice.
+_DEMAND = _one_of(
+    ("must", "never", "always", "required", "forbidden", "do not", "don't", "secret", "password", "credential"),
+    ("禁止", "不得", "切勿", "必須", "必须", "務必", "务必", "嚴禁", "严禁", "絕不", "绝不", "紅線", "红线"),
 )
-_GUIDING = re.compile(r"\b(?:owner|test|validation|command|commit|push|github|pr)\b|一律", re.IGNORECASE | re.ASCII)
+_ADVICE = _one_of(("test", "commit", "should", "prefer", "avoid", "ask", "review", "deploy", "delete"))
+_HEADING_OR_ITEM = re.compile(r"(?:#{1,6}|[-*+]|\d+[.)]) \S")
+_FENCES = ("```", "~~~")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +195,7 @@ def trim_file(content: str, name: str, limit: int) -> Trimmed:
     text = content.rstrip(JS_SPACE)
     if len(text) <= limit:
         return Trimmed(text, len(text), truncated=False)
-    trim = _trim_policy if name.lower() == AGENTS.lower() else _trim_plain
+    trim = _trim_rules if name.lower() == AGENTS.lower() else _trim_plain
     return Trimmed(head(trim(text, name, limit), limit), len(text), truncated=True)
 
 
@@ -229,13 +236,13 @@ def _shares(limit: int, mark: Callable[[int, int], str]) -> tuple[int, int]:
     return first, last
 
 
-def _trim_policy(text: str, name: str, limit: int) -> str:
+def _trim_rules(text: str, name: str, limit: int) -> str:
     """Keep beginning, end and a digest of the rules; what does not fit is taken from the end, then the beginning."""
     first, last = int(limit * AGENTS_HEAD_SHARE), int(limit * AGENTS_TAIL_SHARE)
     room = int(limit * AGENTS_DIGEST_SHARE)
     while True:
         begin, end = head(text, first), tail(text, last)
-        rules, omitted = policy_digest(text, room)
+        rules, omitted = rule_digest(text, room)
         parts = (
             begin,
             f"[...truncated, read {name} for full content...]",
@@ -257,35 +264,46 @@ def _trim_policy(text: str, name: str, limit: int) -> str:
             room = max(0, room - over)
 
 
-def policy_digest(text: str, limit: int) -> tuple[str, int]:
-    """Return the rule lines of ``text`` that fit into ``limit`` characters, in order, and how many did not.
+@dataclass(frozen=True, slots=True)
+class RuleLine:
+    """A line that looks like a rule, below the line it stands under, which may say that it is an example only.
 
-    Lines that bind (must, never, 禁止 ...) are chosen before others; a rule comes with the line right above it, which
-    may say that it is an example only.
+    ``demands`` tells a prohibition or a duty from advice and from headings.
     """
-    if limit <= 0:
-        return "", 0
-    rules = list(_policy_units(text))
-    chosen: set[int] = set()
-    used = -1
-    for wanted in (True, False):
-        for index, (unit, binding) in enumerate(rules):
-            if binding is wanted and used + 1 + len(unit) <= limit:
-                chosen.add(index)
-                used += 1 + len(unit)
-    return "\n".join(rules[index][0] for index in sorted(chosen)), len(rules) - len(chosen)
+
+    text: str
+    demands: bool
 
 
-def _policy_units(text: str) -> Iterator[tuple[str, bool]]:
+def rule_lines(text: str) -> tuple[RuleLine, ...]:
+    """Return the headings, list items and other lines of ``text`` that say what to do, in their order."""
+    found: list[RuleLine] = []
     above = ""
-    for raw in text.splitlines():
-        line = " ".join(raw.split())
-        line = line if len(line) <= DIGEST_LINE_CHARS else f"{head(line, DIGEST_LINE_CHARS - 1)}…"
-        binding = bool(_BINDING.search(line))
-        if not line or _FENCE.match(line):
-            above = ""
-        elif binding or _LISTED.match(line) or _GUIDING.search(line):
-            yield (f"{above}\n{line}" if above else line), binding
-            above = ""
-        else:
-            above = line
+    for line in map(_squeezed, text.splitlines()):
+        is_fence = line.startswith(_FENCES)
+        demands = bool(_DEMAND.search(line))
+        is_rule = not is_fence and bool(demands or _HEADING_OR_ITEM.match(line) or _ADVICE.search(line))
+        if is_rule:
+            found.append(RuleLine(f"{above}\n{line}" if above else line, demands))
+        above = "" if is_rule or is_fence else line
+    return tuple(found)
+
+
+def _squeezed(line: str) -> str:
+    return clamp(" ".join(line.split()), DIGEST_LINE_CHARS)
+
+
+def rule_digest(text: str, limit: int) -> tuple[str, int]:
+    """Return the rules of ``text`` that fit into ``limit`` characters, in order, and how many did not.
+
+    Demands are taken first, then everything else, each as long as it still fits.
+    """
+    rules = rule_lines(text)
+    room = limit + 1  # each rule is counted with a line end, which the last one does not have
+    taken: set[int] = set()
+    for index in sorted(range(len(rules)), key=lambda index: not rules[index].demands):
+        size = len(rules[index].text) + 1
+        if size <= room:
+            room -= size
+            taken.add(index)
+    return "\n".join(rules[index].text for index in sorted(taken)), len(rules) - len(taken)

@@ -6,7 +6,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.bootstrap_budget import budget_files, clamp, policy_digest, trim_file
+from nodes.bootstrap_budget import budget_files, clamp, rule_digest, trim_file
 from turngraph.bootstrap_files import BootstrapFile
 
 SCRIPTS = ["ab c\n", "日本語の文。", "👩‍👩‍👧", "مرحبا ", "é̂", "- must not\n", "\r\n"]
@@ -63,18 +63,18 @@ def test_rules_in_the_middle_of_agents_md_survive_the_cut() -> None:
 
 def test_binding_rules_are_chosen_before_others_and_stand_in_file_order() -> None:
     text = "# Heading\n- a list item\n\nSecrets stay secret\n"
-    assert policy_digest(text, 30) == ("# Heading\nSecrets stay secret", 1)
-    assert policy_digest(text, 20) == ("Secrets stay secret", 2)
+    assert rule_digest(text, 30) == ("# Heading\nSecrets stay secret", 1)
+    assert rule_digest(text, 20) == ("Secrets stay secret", 2)
 
 
 def test_simplified_chinese_rule_words_count_as_rules() -> None:
     for rule in ("提交前必须运行", "务必备份", "严禁外传", "绝不删除", "这是红线"):
-        assert policy_digest(f"普通一行\n\n{rule}\n", 200) == (rule, 0)
+        assert rule_digest(f"普通一行\n\n{rule}\n", 200) == (rule, 0)
 
 
 def test_a_rule_keeps_the_line_above_it() -> None:
     # "for example" in front of a rule turns its meaning around
-    assert policy_digest("A bad example:\nYou must delete all\n", 200)[0] == "A bad example:\nYou must delete all"
+    assert rule_digest("A bad example:\nYou must delete all\n", 200)[0] == "A bad example:\nYou must delete all"
 
 
 def test_clamp_shows_that_it_cut() -> None:
