@@ -94,6 +94,11 @@ class Serve:
         cut_off = await asyncio.to_thread(dispatcher.recover)
         if cut_off:
             self.say(f"{len(cut_off)} runs of an earlier process were interrupted: {', '.join(sorted(set(cut_off)))}")
+        # Imported in a thread and before the first run: on the loop it would make Ctrl-C wait for seconds.
+        warm = asyncio.create_task(asyncio.to_thread(_import_turns))
+        stopped = asyncio.create_task(self.stop.wait())
+        await asyncio.wait({warm, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
         self.say(f"serving {self.home.home.root}; ready after {time.monotonic() - self._began:.1f} s")
         tasks = [asyncio.create_task(dispatcher.run(self.stop), name="dispatcher")]
         debounce_ms = self.home.settings.agent().memory_search.sync.watch_debounce_ms
@@ -128,6 +133,16 @@ class Serve:
             f"in use after {time.monotonic() - self._began:.1f} s"
             + (f"; {crashed} runs of a dead process set to Crashed" if crashed else "")
         )
+
+
+def _import_turns() -> None:
+    """Import what a turn needs, and compile its graph."""
+    import graphs.run_turn  # noqa: F401
+    from graphs.turn import turn_graph
+    from turngraph.tokens import default_counter
+
+    turn_graph()
+    default_counter()
 
 
 def import_flows() -> None:

@@ -318,3 +318,12 @@ async def test_three_hundred_jobs_do_not_slow_a_tick(bench: Bench) -> None:
     for _ in range(20):
         await bench.dispatcher.tick()
     assert (time.perf_counter() - started) / 20 < 0.02
+
+
+async def test_a_fault_in_a_run_still_gives_its_slot_an_outcome(bench: Bench) -> None:
+    bench.add("news", every(60))
+    bench.model.enqueue(ZeroDivisionError("a fault of a plugin"))
+    await bench.tick(seconds=60)
+    assert bench.outcomes("news") == ["done"]
+    assert bench.store.logs.read("news")[0]["status"] == "error"
+    assert bench.store.ledger.read("news").open == ()

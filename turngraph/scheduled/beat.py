@@ -6,6 +6,7 @@ Source: spec/scheduling.md A3, known-faults 10, design decision 4.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from turngraph.api import Agent, TurnResult
+
+log = logging.getLogger("turngraph.heartbeat")
 
 Status = Literal["ran", "skipped", "failed"]
 _CALLS_FOR_IT = frozenset({"exec-event", "cron", "wake", "hook"})  # reasons that need no task file
@@ -91,6 +94,9 @@ async def run_beat(
         result, after = await _beat(agent, key, waiting, started, flow_run_id, target)
     except (TurngraphError, OSError, TimeoutError) as error:
         result, after = BeatResult("failed", f"{type(error).__name__}: {error}"), started
+    except Exception as error:  # a fault of a plugin or of ours: back off as after every failure
+        log.exception("heartbeat of %s failed", agent.id)
+        result, after = BeatResult("failed", type(error).__name__), started
     if result.status == "ran":
         events.consume([event.id for event in waiting], to_ms(agent.clock.now()))
     states.write(agent.id, after.ended(result.status, result.reason, to_ms(agent.clock.now())))

@@ -7,6 +7,7 @@ Source: spec/scheduling.md B3, B4, B6 and C1.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ from turngraph.session_keys import main_session_key, store_key
 
 if TYPE_CHECKING:
     from turngraph.api import Agent, Turngraph
+
+log = logging.getLogger("turngraph.cron")
 
 TIMED_OUT = "cron: job execution timed out"
 WAKE_WAIT_S = 120.0  # how long a reminder waits for a busy agent
@@ -168,6 +171,9 @@ async def _limited(agent: Agent, job: Job, slot: Slot) -> Worked:
         return Worked("error", error=str(error), error_kind=error.kind)
     except (TurngraphError, OSError) as error:
         return Worked("error", error=f"{type(error).__name__}: {error}")
+    except Exception as error:  # a fault of a plugin or of ours: the slot must have an outcome all the same
+        log.exception("job %s failed", job.id)
+        return Worked("error", error=type(error).__name__)
 
 
 async def _remind(agent: Agent, job: Job, slot: Slot) -> Worked:
