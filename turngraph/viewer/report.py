@@ -24,6 +24,7 @@ LARGEST_BYTES = 5_000_000  # spec/seeing.md 3.10
 TEXT_CHARS = (6_000, 2_000, 600, 160, 0)  # tried in turn until the file is small enough
 REPORT_SCHEMA = "turngraph.report/1"
 INDEX_FROM_TURNS = 2
+IDS_SHOWN = 6  # of a decision, in a report of many turns
 
 
 def turn_report(
@@ -124,7 +125,25 @@ def _anchors(pages: Sequence[TurnPage]) -> dict[str, str]:
 def _data(pages: Sequence[TurnPage]) -> Any:
     if len(pages) == 1:
         return pages[0].data
-    return {"schema": REPORT_SCHEMA, "turns": [page.data for page in pages]}
+    return {"schema": REPORT_SCHEMA, "turns": [_brief(page) for page in pages]}
+
+
+def _brief(page: TurnPage) -> dict[str, Any]:
+    """Return the data of one page among many: what equals the turn before is not said again, long lists are counted."""
+    data, shared = page.data, page.prompt.shared
+    nodes = [{**node, "decisions": [_counted(decision) for decision in node["decisions"]]} for node in data["nodes"]]
+    return {
+        **data,
+        "nodes": nodes,
+        "prompt": {**data["prompt"], "segments": data["prompt"]["segments"][shared:]},
+        "toolResults": [row for row in data["toolResults"] if row["segment"] > shared],
+        "strip": data["strip"][-1:],
+    }
+
+
+def _counted(decision: dict[str, Any]) -> dict[str, Any]:
+    ids = decision.get("entry_ids") or []
+    return decision if len(ids) <= IDS_SHOWN else {**decision, "entry_ids": ids[:IDS_SHOWN], "entry_count": len(ids)}
 
 
 def _title(pages: Sequence[TurnPage]) -> str:
