@@ -289,7 +289,10 @@ class Agent:
         told = {"content": inbound.text, "sender": inbound.sender}
         context.collector.note(await hooks.observe("message_received", context.hook_context, **told))
         await self._choose_model(inbound, context)
-        outcome = await run_turn(inbound, context, sink=self.trace_store(), lock=self._lock(context), graph=graph)
+        sink = self.trace_store()
+        if self.settings.traces.enabled:
+            sink.adopt_dead_spools()  # so that a killed turn shows as interrupted without waiting for maintenance
+        outcome = await run_turn(inbound, context, sink=sink, lock=self._lock(context), graph=graph)
         reply = outcome.reply
         session: SessionFacts | None = outcome.session
         text = await _send(reply.text if reply else "", inbound, context)

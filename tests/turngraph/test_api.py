@@ -109,3 +109,19 @@ def test_sessions_and_traces_can_be_read_back(tmp_path: Path) -> None:
     (trace,) = agent.traces().turns(session_key=result.session_key)
     assert trace.trace_id == result.trace.trace_id
     assert [run.node for run in trace.nodes] == [run.node for run in result.trace.nodes]
+
+
+def test_the_turn_after_a_killed_one_makes_its_interruption_visible(tmp_path: Path) -> None:
+    spooling = (
+        "import sys, time; from pathlib import Path; from stores.traces import TraceStore\n"
+        "TraceStore(Path(sys.argv[1]) / 'traces').spool('killed', {'agent': 'main', "
+        "'session_key': 'agent:main:main', 'started': '2026-03-16T09:41:00+00:00'})\n"
+        "print('ready', flush=True); time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", spooling, str(tmp_path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+        process.kill()
+    agent = open_home(tmp_path, env={}).agent(model=ScriptedModel(["hello"]))
+    agent.run("hi")
+    errors = [turn.facts["error"] for turn in agent.traces().turns(session_key="agent:main:main")]
+    assert sorted(errors, key=str) == [None, "interrupted"]
