@@ -253,7 +253,8 @@ def _arguments(
         raise ModelError("openai-compatible needs an address; set memorySearch.remote.baseUrl", kind="missing")
     if address:
         arguments[how.address_argument] = address
-    headers = dict(search.remote.headers) or (dict(configured.headers) if configured else {})
+    secret = search.remote.headers or (configured.headers if configured else {})
+    headers = {name: value.get_secret_value() for name, value in secret.items()}
     if how.module == "langchain_openai":
         arguments["max_retries"] = 0
         arguments["check_embedding_ctx_length"] = name == "openai"
