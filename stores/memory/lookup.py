@@ -45,9 +45,7 @@ def find_postings(connection: duckdb.DuckDBPyConnection, query: Query, chunks: i
     most of the ``chunks`` hold are left out.
     """
     weights = query.terms | query.function_words
-    lists = _lists(connection, list(query.terms))
-    if query.function_words:
-        lists |= _lists(connection, list(query.function_words), int(MAX_FUNCTION_WORD_SHARE * chunks))
+    lists = _lists(connection, list(query.terms), list(query.function_words), int(MAX_FUNCTION_WORD_SHARE * chunks))
     found = [Postings(term, weight, *lists[term]) for term, weight in weights.items() if term in lists]
     unknown = [term for term in query.terms if term not in lists and _may_expand(term)]
     if unknown:
@@ -59,18 +57,18 @@ def _may_expand(term: str) -> bool:
     return len(term) >= EXPANDED_FROM_CHARS and term.isalpha() and term < "\u0e00"
 
 
-def _lists(connection: duckdb.DuckDBPyConnection, terms: Sequence[str], longest: int | None = None) -> Lists:
-    # One parameter for all terms: each costs DuckDB a vain look for pandas. NUL occurs in no term.
-    wanted = ["\0".join(terms)]
-    inside = "term IN (SELECT unnest(string_split(?, chr(0))))"
-    short = "" if longest is None else f" AND len(ids) <= {longest:d}"
-    segment = connection.execute(
-        f"SELECT term, ids, frequencies FROM segment WHERE {inside}{short}", wanted
-    ).fetchnumpy()
+def _lists(
+    connection: duckdb.DuckDBPyConnection, terms: Sequence[str], lesser: Sequence[str] = (), longest: int = 0
+) -> Lists:
+    """Return posting lists of ``terms``, and of ``lesser`` ones up to a length."""
+    # Literals and no parameter: each parameter costs DuckDB a vain look for pandas, as much as the query itself.
+    wanted = f"term IN ({_literals([*terms, *lesser])})"
+    short = f" AND (len(ids) <= {longest:d} OR term NOT IN ({_literals(lesser)}))" if lesser else ""
+    segment = connection.execute(f"SELECT term, ids, frequencies FROM segment WHERE {wanted}{short}").fetchnumpy()
     lists: Lists = {}
     for term, ids, times in zip(segment["term"], segment["ids"], segment["frequencies"], strict=True):
         lists[term] = (ids, times)
-    delta = connection.execute(f"SELECT term, chunk_id, frequency FROM delta WHERE {inside}", wanted).fetchnumpy()
+    delta = connection.execute(f"SELECT term, chunk_id, frequency FROM delta WHERE {wanted}").fetchnumpy()
     for term in dict.fromkeys(delta["term"]):
         rows = np.flatnonzero(delta["term"] == term)
         rows = rows[np.argsort(delta["chunk_id"][rows], kind="stable")]
@@ -80,6 +78,10 @@ def _lists(connection: duckdb.DuckDBPyConnection, terms: Sequence[str], longest:
             (ids, times) if known is None else (np.concatenate([known[0], ids]), np.concatenate([known[1], times]))
         )
     return lists
+
+
+def _literals(terms: Sequence[str]) -> str:
+    return ", ".join("'" + term.replace("'", "''") + "'" for term in terms)
 
 
 def _expanded(connection: duckdb.DuckDBPyConnection, query: Query, unknown: list[str]) -> list[Postings]:

@@ -174,7 +174,7 @@ def _candidates(
             bm25, coverage, text_score = _keyword_scores(words.scores, number)
         if text_score > 0:
             text_score = keyword.with_exactness(text_score, query, row.text)
-            if path_specificity(text, file.path) and _is_first(number, snapshot):
+            if _is_first(number, snapshot) and path_specificity(text, file.path):
                 text_score = 1.0
         age = _age(row, file.path, file.mtime_ns, rules, now) if rules.fading else None
         place = near.ranks.get(number) if near else None
