@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -20,11 +21,19 @@ from markupsafe import Markup
 _ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
+class _Flat(PackageLoader):
+    """Templates without the indentation of their lines, which would be a tenth of a long report."""
+
+    def get_source(self, environment: Environment, template: str) -> tuple[str, str, Callable[[], bool] | None]:
+        source, name, fresh = super().get_source(environment, template)
+        return "\n".join(line.lstrip() for line in source.split("\n")), name, fresh
+
+
 @cache
 def templates() -> Environment:
     """Return the templates of the viewer; everything they print is escaped."""
     found = Environment(
-        loader=PackageLoader("turngraph.viewer"),
+        loader=_Flat("turngraph.viewer"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
