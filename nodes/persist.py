@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from nodes.record import record_missing_results
+from nodes.sanitize import model_snapshot
 from nodes.state import Attempts, SessionFacts, TurnContext, TurnState
 from nodes.system_events import consume_events
 from turngraph.clock import to_ms
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
 CACHE_TOUCH = "openclaw.cache-ttl"
+MODEL_SNAPSHOT = "model-snapshot"
 
 
 async def persist(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, Any]:
@@ -37,6 +39,12 @@ async def persist(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, 
     if reply is not None and reply.kind not in ("error", "cancelled"):
         decisions += consume_events(state.get("notes", ()), context)
     session = state["session"]
+    if answered is not None and (snapshot := _new_snapshot(session, context)) is not None:
+        context.opened.append_custom(MODEL_SNAPSHOT, snapshot)
+        model = f"{context.model.facts.name}, api {context.model.facts.api or 'by default'}"
+        decisions.append(
+            Decision(node="persist", what="written", why=f"the session is answered by {model} from here on")
+        )
     changes = {"turngraph": counted(session)} | entry_changes(
         answered, context, is_user=state["inbound"].kind == "user", has_reply=bool(state["reply"])
     )
@@ -53,6 +61,24 @@ async def persist(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, 
         )
     )
     return {"decisions": tuple(decisions)}
+
+
+def _new_snapshot(session: SessionFacts, context: TurnContext) -> dict[str, Any] | None:
+    """Return the data of a model snapshot when another model answered than the session entry or the transcript says.
+
+    The entry is asked first: the last snapshot may lie far back in the file.
+    """
+    facts = context.model.facts
+    if not session.is_new and _answered_by(session.entry) == (facts.provider, facts.model_id):
+        return None
+    last = context.opened.newest_custom(MODEL_SNAPSHOT)
+    data = last.raw.get("data") if last else None
+    known = data if isinstance(data, dict) else None
+    return model_snapshot(known, facts.provider, facts.api, facts.model_id, to_ms(context.clock.now()))
+
+
+def _answered_by(entry: Mapping[str, Any]) -> tuple[Any, Any]:
+    return entry.get("modelProvider"), entry.get("model")
 
 
 def turn_number(session: SessionFacts) -> int:

@@ -108,6 +108,8 @@ def _rules(context: TurnContext, hooked: list[Decision]) -> WriteRules:
         hooked.extend(answer.decisions)
         return answer.message
 
+    # Every call is written, also of a tool that is not there: the loop answers it with an error that the model reads.
+    # Where a message comes from is set by the prompt node, which knows what came in.
     return WriteRules(
         synthetic_results=policy.synthetic_results,
         cap_chars=context.settings.context_limits.stored_tool_result_max_chars,
