@@ -72,7 +72,6 @@ def whole(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 FUNCTIONS: dict[str, Callable[[tuple[Message, ...]], object]] = {
     "sanitize (repair)": lambda m: repair_history(m, POLICY, NOW_MS),
-    "sanitize, already clean": lambda m: sanitize_history(_clean(m), POLICY, NOW_MS),
     "limit, pair, turn rules": lambda m: limit_and_settle(m, None, POLICY, NOW_MS),
     "limit to 50 turns": lambda m: limit_and_settle(m, 50, POLICY, NOW_MS),
     "guard: cap": lambda m: cap_results(m, 64_000),
@@ -83,22 +82,26 @@ FUNCTIONS: dict[str, Callable[[tuple[Message, ...]], object]] = {
     "validator": lambda m: problems(m, "anthropic"),
     "whole": whole,
 }
-_CLEANED: dict[int, tuple[Message, ...]] = {}
+AGAIN: dict[str, Callable[[tuple[Message, ...]], object]] = {
+    "request boundary, again": lambda m: prepare_request(m, POLICY, NOW_MS),
+    "whole, again": whole,
+}
 
 
-def _clean(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    if len(messages) not in _CLEANED:
-        _CLEANED[len(messages)] = sanitize_history(messages, POLICY, NOW_MS).messages
-    return _CLEANED[len(messages)]
+def measure_ms(
+    function: Callable[[tuple[Message, ...]], object], messages: tuple[Message, ...], times: int, *, again: bool = False
+) -> float:
+    """Return the least processor time of ``times`` runs after one to warm up; waiting for others does not count.
 
-
-def measure_ms(function: Callable[[tuple[Message, ...]], object], messages: tuple[Message, ...], times: int) -> float:
-    """Return the least processor time of ``times`` runs after one to warm up; waiting for others does not count."""
+    Messages remember facts about themselves, so each run gets new ones, unless it is to measure preparing a history
+    ``again``, as before every further model call of a turn.
+    """
     function(messages)
     taken = []
     for _ in range(times):
+        given = messages if again else tuple(Message(message.raw, message.origin) for message in messages)
         started = process_time()
-        function(messages)
+        function(given)
         taken.append((process_time() - started) * 1000)
     return min(taken)
 
@@ -113,6 +116,12 @@ def main() -> None:
     histories = {size: history(size) for size in sizes}
     for name, function in FUNCTIONS.items():
         cells = [measure_ms(function, histories[size], 7 if size < SIZES[-1] else 3) for size in sizes]
+        print(f"| {name} | " + " | ".join(f"{cell:,.1f}" for cell in cells) + " |")
+    clean = {size: sanitize_history(messages, POLICY, NOW_MS).messages for size, messages in histories.items()}
+    cells = [measure_ms(lambda m: sanitize_history(m, POLICY, NOW_MS), clean[size], 3) for size in sizes]
+    print("| sanitize, already clean | " + " | ".join(f"{cell:,.1f}" for cell in cells) + " |")
+    for name, function in AGAIN.items():
+        cells = [measure_ms(function, histories[size], 3, again=True) for size in sizes]
         print(f"| {name} | " + " | ".join(f"{cell:,.1f}" for cell in cells) + " |")
 
 
