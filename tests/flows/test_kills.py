@@ -80,11 +80,11 @@ def test_no_slot_runs_twice_and_none_is_lost_when_serve_is_killed(tmp_path: Path
         finished = [entry.get("slotMs") for entry in store.logs.read(id_)]
         assert len(finished) == len(set(finished)), f"{id_}: a slot ran twice"
         counted.update(str(line["event"]) for line in ledger.lines)
-        schedule = store.load().find(id_).schedule()
-        assert schedule is not None
-        slot = schedule.next_after(to_ms(START))
+        planned = store.load().find(id_).schedule()
+        assert planned is not None
+        slot = planned.next_after(to_ms(START))
         while slot is not None and slot < end_ms:
             assert ledger.knows(slot), f"{id_}: nothing is known of the slot {(slot - to_ms(START)) / 60_000} min in"
-            slot = schedule.next_after(slot)
+            slot = planned.next_after(slot)
     assert counted["done"] + counted["late"] > 50
     assert counted["late"] > 0

@@ -66,7 +66,7 @@ def enumerate_slots(zone: ZoneInfo) -> dict[str, list[int]]:
     while at < end:
         wall = at.astimezone(zone).replace(tzinfo=None)
         second_pass = at.astimezone(zone).fold == 1
-        jumped = [] if before is None else _skipped(before, wall)
+        jumped: list[datetime] = [] if before is None else _skipped(before, wall)
         for fields in SCHEDULES:
             hit = fields.matches(wall) and (fields.hours is None or not second_pass)
             if hit:
