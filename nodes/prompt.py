@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from nodes.attachments import MIB, entry_media, take_in
@@ -13,6 +15,7 @@ from nodes.prompt_hooks import ask_prompt_hooks
 from nodes.record import record, record_failure
 from nodes.state import Attempts, Reply, TurnContext, TurnState
 from stores.media import MediaFact
+from stores.transcript_entries import Entry
 from turngraph.decisions import Decision
 from turngraph.messages import Message, text_block, user_message
 
@@ -95,41 +98,59 @@ async def _append_user(
     """Append the user's message; an unanswered one of a crashed turn is taken along (spec/context.md 1, step 9)."""
     context = runtime.context
     inbound = state["inbound"]
-    messages, text, left, decisions = _merge_orphan(state["messages"], state.get("text", ""), context)
+    branch = context.opened.branch()
+    said = state.get("text", "")
+    opening = take_orphan_along(state["messages"], said, branch[-1] if branch else None)
+    decisions = opening.decisions
     extra: dict[str, Any] | None = None
     if inbound.recorded is not None:
         message = Message(inbound.recorded)
-        message = message if text == state.get("text", "") else message.evolve(content=text)
+        message = message if opening.text == said else message.evolve(content=opening.text)
     else:
         limit_bytes = int(context.settings.media_max_mb * MIB)
-        taken = take_in(text, inbound.attachments, context.media.put, limit_bytes)
+        taken = take_in(opening.text, inbound.attachments, context.media.put, limit_bytes)
         decisions = (*decisions, *taken.decisions)
-        media = (*left, *taken.media)
+        media = (*opening.media, *taken.media)
         extra = {"turngraph": {"media": [fact.raw for fact in media]}} if media else None
         fields: dict[str, Any] = {"provenance": inbound.provenance} if inbound.provenance else {}
         message = user_message([text_block(taken.text)], inbound.at or context.clock.now(), **fields)
-    written = await record(message, runtime, durable=True, extra=extra)
+    written = await record(message, runtime, durable=True, extra=extra, parent=opening.parent)
     for appended in written.messages:
         emit_message(runtime, appended)
     entry_id = written.messages[-1].entry_id if written.messages else None
-    return (*messages, *written.messages), entry_id, (*decisions, *written.decisions)
+    return (*opening.messages, *written.messages), entry_id, (*decisions, *written.decisions)
 
 
-def _merge_orphan(
-    messages: tuple[Message, ...], text: str, context: TurnContext
-) -> tuple[tuple[Message, ...], str, tuple[MediaFact, ...], tuple[Decision, ...]]:
-    last = context.opened.branch()[-1:] if messages else ()
-    if not last or last[0].type != "message" or messages[-1].entry_id != last[0].id:
-        return messages, text, (), ()
-    orphan = messages[-1]
-    if orphan.role != "user":
-        return messages, text, (), ()
-    context.opened.move_leaf(last[0].parent_id)
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How the user's message enters the history.
+
+    Attributes:
+        messages: the working set in front of it. text: what it says.
+        media: files of an orphan that it takes along. parent: the entry it follows, when that is not the leaf.
+    """
+
+    messages: tuple[Message, ...]
+    text: str
+    media: tuple[MediaFact, ...] = ()
+    parent: str | EllipsisType | None = ...
+    decisions: tuple[Decision, ...] = ()
+
+
+def take_orphan_along(messages: tuple[Message, ...], text: str, newest: Entry | None) -> Opening:
+    """Put the unanswered message of a crashed turn in front of the new one, which takes its place on the path.
+
+    Args:
+        messages: the working set.
+        text: what the user says now.
+        newest: the leaf of the transcript.
+
+    Source: spec/context.md section 1 step 9, design decision 4.
+    """
+    orphan = messages[-1] if messages else None
+    if newest is None or orphan is None or orphan.role != "user" or orphan.entry_id != newest.id:
+        return Opening(messages, text)
     merged = text if orphan.text.strip() == text.strip() else f"{orphan.text}\n\n{text}"
-    decision = Decision(
-        node="prompt",
-        what="repaired",
-        why="the newest entry was a user message without an answer; its text stands in front of the new message",
-        entry_ids=(last[0].id,),
-    )
-    return messages[:-1], merged, entry_media(last[0].raw), (decision,)
+    why = "the newest entry was a user message without an answer; its text stands in front of the new message"
+    decision = Decision(node="prompt", what="repaired", why=why, entry_ids=(newest.id,))
+    return Opening(messages[:-1], merged, entry_media(newest.raw), newest.parent_id, (decision,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
 from nodes.attachments import MIB, store_images
@@ -27,7 +28,12 @@ class Recorded:
 
 
 async def record(
-    message: Message, runtime: Runtime[TurnContext], *, durable: bool = False, extra: Mapping[str, Any] | None = None
+    message: Message,
+    runtime: Runtime[TurnContext],
+    *,
+    durable: bool = False,
+    extra: Mapping[str, Any] | None = None,
+    parent: str | EllipsisType | None = ...,
 ) -> Recorded:
     """Append ``message`` as it happens, so that a killed turn loses nothing.
 
@@ -35,6 +41,7 @@ async def record(
         message: what was said, asked or answered.
         durable: whether to wait for the disk (user messages and tool results of live turns).
         extra: further fields of the entry, such as media facts.
+        parent: the entry it follows, when that is not the leaf.
 
     Source: spec/context.md 5.1, spec/sessions.md 4.7.
     """
@@ -46,7 +53,7 @@ async def record(
     message = stored.message
     hooked.extend(stored.decisions)
     guarded = guard_write(message, context.pending_calls, _rules(context, hooked), to_ms(context.clock.now()))
-    return _append(guarded, hooked, context, durable=durable, extra=extra)
+    return _append(guarded, hooked, context, durable=durable, extra=extra, parent=parent)
 
 
 async def record_failure(text: str, runtime: Runtime[TurnContext]) -> Recorded:
@@ -81,13 +88,16 @@ def _append(
     *,
     durable: bool,
     extra: Mapping[str, Any] | None,
+    parent: str | EllipsisType | None = ...,
 ) -> Recorded:
     context.pending_calls = dict(guarded.pending)
     fsync = durable and context.live and context.settings.session.durability == "fsync"
     appended = []
     for index, written in enumerate(guarded.writes):
         is_last = index + 1 == len(guarded.writes)
-        entry = context.opened.append_message(written, durable=fsync, **(extra or {} if is_last else {}))
+        following = parent if index == 0 else ...
+        fields = extra or {} if is_last else {}
+        entry = context.opened.append_message(written, durable=fsync, parent=following, **fields)
         appended.append(context.opened.message(entry))
     return Recorded(tuple(appended), (*guarded.decisions, *hooked))
 

@@ -85,19 +85,23 @@ class Transcript(TranscriptView):
             header[OWN_FIELD] = {"sessionKey": session_key}
         return cls(path, header, clock, ids, full=full, read_only=read_only, first_block=first_block)
 
-    def append_message(self, message: Message, *, durable: bool = False, **extra: Any) -> Entry:
+    def append_message(
+        self, message: Message, *, durable: bool = False, parent: str | EllipsisType | None = ..., **extra: Any
+    ) -> Entry:
         """Append a message.
 
         Args:
             message: its raw mapping is written as it stands.
             durable: return only when the entry would survive a power cut (``fsync``).
+            parent: the entry it follows (``None``: it begins a new path), when that is not the leaf; one write moves
+                the leaf and appends, so that a kill leaves either both or nothing.
             extra: further fields of the entry, such as media facts under ``turngraph``.
 
         Raises:
             TranscriptError: the transcript is read-only, gone, or the disk refuses.
             SessionBusy: another process holds the transcript lock.
         """
-        return self._append("message", {"message": dict(message.raw), **extra}, durable=durable)
+        return self._append("message", {"message": dict(message.raw), **extra}, parent=parent, durable=durable)
 
     def append_custom(self, custom_type: str, data: Any = None, *, durable: bool = False) -> Entry:
         """Append a ``custom`` entry: data of ours or of a plugin that no model sees."""
