@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,3 +28,6 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect
         server.stop()
         os.environ.clear()
         os.environ.update(before)
+        with warnings.catch_warnings():  # Prefect leaves client sockets to the collector
+            warnings.simplefilter("ignore")
+            gc.collect()
