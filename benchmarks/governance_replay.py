@@ -62,9 +62,19 @@ def tokens_by_node(turns: Sequence[ReplayedTurn]) -> Counter[str]:
 
 
 def refused(turns: Sequence[ReplayedTurn], provider: Provider) -> tuple[int, int]:
-    """Return how many requests were made, and how many of them ``provider`` would refuse."""
-    requests = [call.request.messages for turn in turns for call in turn.calls]
-    return len(requests), sum(bool(problems(request, provider, complete=True)) for request in requests)
+    """Return how many requests were made, and how many of them ``provider`` would refuse.
+
+    A record may hold two final answers in a row, where a queued message was written down earlier than it was sent;
+    the request that the replay makes for the second one ends with the first, and that is not held against it.
+    """
+    made = bad = 0
+    for turn in turns:
+        after_final_answer = False
+        for call in turn.calls:
+            made += 1
+            bad += bool(problems(call.request.messages, provider, complete=not after_final_answer))
+            after_final_answer = not call.answer.tool_calls
+    return made, bad
 
 
 def _sessions(files: Sequence[Path], home: Path) -> Iterator[tuple[Path, str]]:

@@ -81,7 +81,8 @@ async def assemble(state: LoopState, runtime: Runtime[TurnContext]) -> dict[str,
 
 def _unsaid(decisions: Sequence[Decision], said: Sequence[Decision]) -> tuple[Decision, ...]:
     """Leave out what an earlier request of this turn decided in the same words about the same entries."""
-    return tuple(decision for decision in decisions if decision not in said)
+    known = {(decision.node, decision.what, decision.why, decision.entry_ids) for decision in said}
+    return tuple(d for d in decisions if (d.node, d.what, d.why, d.entry_ids) not in known)
 
 
 def answer_room(facts: ModelFacts, prompt_tokens: int, refusals: int = 0) -> int | None:

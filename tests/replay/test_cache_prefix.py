@@ -77,6 +77,15 @@ def test_a_repair_that_was_made_before_explains_nothing() -> None:
     assert compared(request(FIRST, ANSWER), changed, again).is_explained
 
 
+def test_a_message_that_takes_in_one_more_is_explained() -> None:
+    joined = "1 user messages joined to the one before"
+    before = Decision("sanitize", "repaired", joined, ("a", "b"), count_before=3, count_after=2)
+    now = Decision("sanitize", "repaired", joined, ("a", "b", "c"), count_before=4, count_after=2)
+    changed = request(FIRST.evolve(content="first and second"), ANSWER)
+    assert compared(request(FIRST, ANSWER), changed, now, earlier=(before,)).is_explained
+    assert not compared(request(FIRST, ANSWER), changed, before, earlier=(before,)).is_explained
+
+
 def test_a_compaction_explains_a_history_that_begins_otherwise() -> None:
     folded = Decision("compact", "summarised", "threshold: 2 messages folded", ("x",))
     assert compared(request(FIRST, ANSWER), request(SECOND), folded).is_explained

@@ -113,10 +113,12 @@ def _reasons(ids: Sequence[str], earlier: Sequence[Decision], decisions: Sequenc
     known = {(_kind(decision), entry_id) for decision in earlier for entry_id in decision.entry_ids}
     for decision in decisions:
         touched = [entry_id for entry_id in ids if entry_id in decision.entry_ids]
-        is_new = any((_kind(decision), entry_id) not in known for entry_id in touched)
-        if decision.what == "kept":
+        if decision.what == "kept" or not (touched or decision.what in _WHOLE_HISTORY):
             continue
-        if decision.what in _WHOLE_HISTORY or (touched and (is_new or decision.node not in _SAME_AGAIN)):
+        # What joins or drops messages gives another message as soon as it takes in one more.
+        about = touched if decision.count_before == decision.count_after else decision.entry_ids
+        is_new = any((_kind(decision), entry_id) not in known for entry_id in about)
+        if is_new or decision.node not in _SAME_AGAIN:
             yield f"{decision.node}: {decision.why}"
 
 
