@@ -20,7 +20,7 @@ $(READY): pyproject.toml requirements.lock
 setup-extra: $(READY)
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
 	@command -v npm >/dev/null && npm install --no-save --silent @mariozechner/pi-coding-agent || echo "npm is absent: the Pi test will be skipped"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check playwright
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check playwright axe-playwright-python
 
 demo: $(READY)
 	@$(BIN)/turngraph demo --out demo-out
@@ -40,13 +40,13 @@ lint: $(READY)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/mypy --explicit-package-bases tests benchmarks
-	@$(BIN)/lint-imports --no-timing
+	@$(BIN)/lint-imports --no-cache
 
 notebooks: $(READY)
 	@for notebook in notebooks/*.ipynb; do test -e "$$notebook" || { echo "no notebooks yet"; break; }; $(BIN)/python -m nbconvert --to notebook --execute --output-dir .notebooks-out "$$notebook" || exit 1; done
 
 bench: $(READY)
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python -m benchmarks.$$(basename $$script .py) || exit 1; done
 
 vectors: $(READY)
 	@for file in ../shared/vectors/sessions.json ../shared/vectors/context.json ../shared/vectors/memory.json ../shared/vectors/compaction.json ../shared/vectors/scheduling.json; do echo "== $$file"; $(BIN)/python -m tests.vectors $$file || exit 1; done
@@ -54,7 +54,7 @@ vectors: $(READY)
 # Resolve the dependency ranges of pyproject.toml again, for every platform and Python from 3.11 on.
 lock: $(READY)
 	@$(BIN)/python -m pip install --quiet uv
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra dev pyproject.toml -o requirements.lock
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra dev --extra view --extra otel --extra notebooks pyproject.toml -o requirements.lock
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache demo-out .notebooks-out

@@ -47,7 +47,7 @@ def loopback_only() -> Iterator[None]:
 
     socket.socket.connect = guarded  # type: ignore[method-assign, assignment]
     yield
-    socket.socket.connect = connect  # type: ignore[method-assign, assignment]
+    socket.socket.connect = connect  # type: ignore[method-assign]
 
 
 def _is_loopback(host: str) -> bool:

@@ -26,7 +26,7 @@ _PLACES = {
     "open_home": "turngraph.api",
 }
 
-__all__ = sorted(_PLACES)  # noqa: PLE0605
+__all__ = sorted(_PLACES)
 
 
 def __getattr__(name: str) -> Any:

@@ -128,7 +128,7 @@ _session_raws = st.sampled_from(
 )
 
 
-def _history(raws: list[dict[str, Any]]) -> tuple[Message, ...]:
+def _history(raws: list[Any]) -> tuple[Message, ...]:
     return tuple(
         Message({"timestamp": index, **raw}, Origin("entry", entry_id=f"e{index}")) for index, raw in enumerate(raws)
     )

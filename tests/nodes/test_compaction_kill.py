@@ -70,10 +70,11 @@ def test_the_next_process_goes_on_and_nothing_is_lost(tmp_path: Path, phase: str
     home = reopened(tmp_path)
     routes = []
     state: Any = home.state()
-    while (route := asyncio.run(budget(state, home.runtime))["route"]) != "fits":
+    runtime: Any = home.runtime
+    while (route := asyncio.run(budget(state, runtime))["route"]) != "fits":
         routes.append(route)
         node = memory_flush if route == "flush due" else compact
-        update = asyncio.run(node(state, home.runtime))
+        update = asyncio.run(node(state, runtime))
         state = home.state(attempts=update["attempts"], session=update["session"])
     assert routes == {"compact: stored": []}.get(phase, ["flush due", "compact due"])
 

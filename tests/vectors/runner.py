@@ -239,7 +239,7 @@ def _fill(template: Any, index: int) -> Any:
 
 def _release(raw: Mapping[str, Any]) -> str:
     label = str(raw.get("version") or raw.get("variant") or raw.get("peer") or "")
-    if label.startswith("pi-") or "2026.3" in label and "2026.9" not in label:
+    if label.startswith("pi-") or ("2026.3" in label and "2026.9" not in label):
         return "2026.3"
     if "2026.9" in label and "2026.3" not in label:
         return "2026.9"

@@ -112,7 +112,7 @@ def _audit(case: Case) -> dict[str, Any]:
 
 def _identifier_instructions(case: Case) -> str | None:
     given = case.input
-    policy = given.get("identifierPolicy") or "strict"
+    policy: Any = given.get("identifierPolicy") or "strict"
     text = identifier_instructions(policy, given.get("identifierInstructions"), given["customInstructions"])
     built_in = identifier_instructions("strict")
     return text.replace(built_in, "<STRICT>") if text and built_in else text

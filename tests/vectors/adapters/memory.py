@@ -118,7 +118,7 @@ def _merge(case: Case) -> Any:
     weights = ranking.Weights(config["textWeight"], config["vectorWeight"])
     rules = ranking.Rules(weights, mmr.get("lambda", 0.7) if mmr.get("enabled") else None, 0.0, 10_000)
     kept = ("path", "startLine", "endLine", "snippet", "source")
-    return [{**{k: rows[hit.key][k] for k in kept}, "score": hit.score} for hit in ranking.rank(candidates, rules)]
+    return [{**{k: rows[str(hit.key)][k] for k in kept}, "score": hit.score} for hit in ranking.rank(candidates, rules)]
 
 
 def _select(case: Case) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -157,7 +157,7 @@ def _apply(case: Case) -> dict[str, Any]:
     before = Job(given["job"])
     applied = apply_result(before, done, Cron(), given["nowMs"])
     job = applied.job or before
-    state = job.state if applied.job else {"consecutiveErrors": 0, "lastStatus": done.status}
+    state: Mapping[str, Any] = job.state if applied.job else {"consecutiveErrors": 0, "lastStatus": done.status}
     return {
         "shouldDelete": applied.job is None,
         "enabled": job.enabled,
