@@ -73,6 +73,7 @@ def test_a_live_owner_makes_the_second_one_busy_with_pid_and_time(tmp_path: Path
         (os.getppid(), None, timedelta(hours=1)),
         (os.getpid(), None, timedelta(0)),  # ours, but we do not know of it: an orphan
     ],
+    ids=("dead", "another process since", "too old", "an orphan of ours"),
 )
 def test_a_lock_without_a_living_owner_is_taken_over(
     tmp_path: Path, pid: int, ticks: int | None, age: timedelta
