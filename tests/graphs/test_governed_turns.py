@@ -81,3 +81,22 @@ async def test_every_request_of_a_turn_is_acceptable_to_its_provider(tmp_path: P
     assert bench.model.requests
     for request in bench.model.requests:
         assert problems(request.messages, "mistral", complete=True) == ()
+
+
+async def test_results_cut_to_fit_are_shown_with_the_same_bytes_in_the_next_turn(tmp_path: Path) -> None:
+    bench = TurnBench(tmp_path, window=10_000, tools=(Log(9_000),))
+    await bench.turn("one", [*(asks(f"c-{n}") for n in range(6)), "done"])
+    decisions = [decision for _, decision in bench.sink.traces[-1].decisions]
+    assert any("all tool results together" in decision.why for decision in decisions)
+    before = shown(bench.model.requests[-1])
+    await bench.turn("two", ["ok"])
+    assert shown(bench.model.requests[-1])[: len(before)] == before
+
+
+async def test_the_model_that_answers_a_session_is_recorded_once(tmp_path: Path) -> None:
+    bench = TurnBench(tmp_path)
+    for text in ("one", "two"):
+        await bench.turn(text, ["ok"])
+    recorded = [e.raw["data"] for e in bench.transcript().entries() if e.raw.get("customType") == "model-snapshot"]
+    facts = bench.model.facts
+    assert [(data["provider"], data["modelId"]) for data in recorded] == [(facts.provider, facts.model_id)]

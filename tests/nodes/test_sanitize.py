@@ -186,3 +186,27 @@ def test_a_model_is_recorded_when_it_changes_and_not_again() -> None:
     assert first is not None
     assert model_snapshot(first, "openai", "openai-responses", "gpt-5", NOW_MS) is None
     assert model_snapshot(first, "openai", "openai-responses", "gpt-5.1", NOW_MS) is not None
+
+
+def test_native_ids_of_anthropic_stay_with_anthropic_and_go_elsewhere() -> None:
+    native = "toolu_01U3EnSjz8C8u2QtHNnD8M9C"
+    history = (user("go"), assistant(call(native, "read", path="a")), result(native, "text"))
+    assert sanitize_history(history, ANTHROPIC, NOW_MS).messages[1].tool_calls[0].id == native
+    assert sanitize_history(history, GOOGLE, NOW_MS).messages[1].tool_calls[0].id == native.replace("_", "")
+
+
+def test_what_no_model_is_sent_leaves_no_decision() -> None:
+    raw = {**result("c1", "text").raw, "details": {"lines": 1}}
+    history = (user("go"), assistant(call("c1", "read", path="a"), usage={"input_tokens": 3}), Message(raw))
+    repaired = sanitize_history(history, ANTHROPIC, NOW_MS)
+    assert repaired.messages[1].usage is not None and repaired.messages[1].usage["input"] == 3
+    assert "details" not in repaired.messages[2].raw
+    assert repaired.decisions == ()
+
+
+def test_a_history_that_is_prepared_again_gives_the_same_objects() -> None:
+    history = (user("go"), assistant(call("c 1", "read", path="a")), result("c 1", "text"), user("on"), user("and on"))
+    once, again = (prepare_request(history, MISTRAL, NOW_MS).messages for _ in range(2))
+    kept = [message for message in once if message.role != "assistant" or message.tool_calls]
+    assert len(kept) == 4
+    assert all(any(message is other for other in again) for message in kept)
