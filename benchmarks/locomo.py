@@ -315,12 +315,12 @@ def main() -> int:
             found = run(
                 arguments.path, dated=names == "dated", sets=sets, cache=arguments.cache or Path(fresh), ablate=parts
             )
-            results[f"notes with {names} names"] = summary(found)
+            title = f"notes with {names} names"
+            results[title] = summary(found)
+            if not arguments.json:
+                show(title, results[title])
     if arguments.json:
         print(json.dumps(results, indent=2))
-        return 0
-    for title, rows in results.items():
-        show(title, rows)
     return 0
 
 
