@@ -210,7 +210,7 @@ _WITHOUT: dict[str, dict[str, Any]] = {
     "exact words and phrases": {"keyword.EXACT_BONUS": 0.0},
     "function words": {"keyword.FUNCTION_WORD_WEIGHT": 0.0},
     "words inside words": {"lookup.EXPANDED_FROM_CHARS": 1_000_000},
-    "scale of cosines": {"searching.COSINE_SCALE": 1.0},
+    "spread of cosines": {"searching.NEARNESS_POWER": 1},
 }
 
 
