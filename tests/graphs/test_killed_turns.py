@@ -15,7 +15,7 @@ from turngraph.models.scripted import ScriptedModel
 SCRIPT = Path(__file__).with_name("killed_turns.py")
 
 
-@pytest.mark.parametrize("rounds", [6, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [3, pytest.param(50, marks=pytest.mark.slow)])
 def test_no_kill_loses_or_doubles_a_question(tmp_path: Path, rounds: int) -> None:
     done = subprocess.run(
         [sys.executable, str(SCRIPT), str(tmp_path), str(rounds), "7"],

@@ -128,6 +128,7 @@ def test_an_index_of_another_version_is_kept_and_rebuilt(notes: Notes, paths_of:
     assert paths_of(index, "apples") == ["memory/a.md"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="a small file system can only be mounted by root")
 def test_a_full_disk_is_said_and_leaves_the_index_usable(notes: Notes, paths_of: Paths) -> None:
     notes.write("memory/a.md", "apples")
