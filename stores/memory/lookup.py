@@ -108,17 +108,6 @@ def _expanded(connection: duckdb.DuckDBPyConnection, query: Query, unknown: list
     return found
 
 
-def line_ranges(connection: duckdb.DuckDBPyConnection, ids: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """Return first and last line of chunks by id."""
-    if not ids:
-        return {}
-    marks = ",".join(f"{int(number)}" for number in ids)
-    rows = connection.execute(
-        f"SELECT chunk_id, start_line, end_line FROM chunks WHERE chunk_id IN ({marks})"
-    ).fetchall()
-    return {row[0]: (row[1], row[2]) for row in rows}
-
-
 def chunk_rows(connection: duckdb.DuckDBPyConnection, ids: Sequence[int]) -> dict[int, ChunkRow]:
     """Return chunks by id."""
     if not ids:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from stores.memory import keyword, vector
 from stores.memory.chunking import CURATED_FILES
 from stores.memory.dates import Fading, age_days, decay
-from stores.memory.lookup import ChunkRow, chunk_rows, find_postings, line_ranges
+from stores.memory.lookup import ChunkRow, chunk_rows, find_postings
 from stores.memory.ranking import Candidate, Ranked, Rules, Weights, rank
 from stores.memory.results import Hit
 from stores.memory.snapshot import Snapshot
@@ -160,8 +160,7 @@ def answer(
     candidates = _candidates(text, query, rows, ids, words, near, snapshot, rules, now)
     weights = rules.weights if words and near else Weights(1.0, 0.0) if words else Weights(0.0, 1.0)
     ranked = rank(candidates, Rules(weights, rules.mmr_lambda, rules.min_score, rules.max_results))
-    context = _with_context(connection, [rows[int(hit.key)] for hit in ranked], snapshot)
-    return [_hit(hit, rows[int(hit.key)], context[int(hit.key)], query, snapshot) for hit in ranked]
+    return [_hit(hit, rows[int(hit.key)], query, snapshot) for hit in ranked]
 
 
 def _candidates(
@@ -222,31 +221,24 @@ def _age(row: ChunkRow, path: str, mtime_ns: int, rules: SearchRules, now: datet
     return age_days(path, seen, now, rules.zone)
 
 
-def _with_context(
-    connection: duckdb.DuckDBPyConnection, rows: Sequence[ChunkRow], snapshot: Snapshot
-) -> dict[int, tuple[int, int]]:
-    """Return the lines to read for each chunk: its own and a few around them, no farther than its neighbours reach.
+def _with_context(row: ChunkRow, snapshot: Snapshot) -> tuple[int, int]:
+    """Return the lines to read: the chunk's and a few around them, no farther than its neighbours reach.
 
     An entry of a curated file stands for itself.
     """
-
-    def neighbour(number: int, of: ChunkRow) -> tuple[int, int] | None:
-        inside = 0 <= number < len(snapshot.file_of) and snapshot.file_of[number] == snapshot.file_of[of.chunk_id]
-        return ranges.get(number) if inside else None
-
-    ranges = line_ranges(connection, [row.chunk_id + step for row in rows for step in (-1, 1)])
-    lines = {}
-    for row in rows:
-        first, last = row.start_line, row.end_line
-        if snapshot.files[int(snapshot.file_of[row.chunk_id])].path not in CURATED_FILES:
-            before, after = neighbour(row.chunk_id - 1, row), neighbour(row.chunk_id + 1, row)
-            first = max(first - CONTEXT_LINES, min(first, before[0])) if before else first
-            last = min(last + CONTEXT_LINES, max(last, after[1])) if after else last
-        lines[row.chunk_id] = (first, last)
-    return lines
+    first, last = row.start_line, row.end_line
+    number = row.chunk_id
+    if snapshot.files[int(snapshot.file_of[number])].path in CURATED_FILES:
+        return first, last
+    if not _is_first(number, snapshot):
+        first = max(first - CONTEXT_LINES, min(first, int(snapshot.lines[number - 1, 0])))
+    if number + 1 < len(snapshot.file_of) and snapshot.file_of[number + 1] == snapshot.file_of[number]:
+        last = min(last + CONTEXT_LINES, max(last, int(snapshot.lines[number + 1, 1])))
+    return first, last
 
 
-def _hit(ranked: Ranked, row: ChunkRow, lines: tuple[int, int], query: keyword.Query, snapshot: Snapshot) -> Hit:
+def _hit(ranked: Ranked, row: ChunkRow, query: keyword.Query, snapshot: Snapshot) -> Hit:
     file = snapshot.files[int(snapshot.file_of[row.chunk_id])]
     shown = snippet(row.text, query.surfaces)
+    lines = _with_context(row, snapshot)
     return Hit(file.path, *lines, ranked.score, shown, file.source, row.origin, row.hash, ranked.explanation)

@@ -41,6 +41,7 @@ class Snapshot:
         meta: the meta record.
         lengths: ``int32[n]`` by chunk id, words of each chunk; 0 where there is none.
         file_of: ``int32[n]`` by chunk id, file id; -1 where there is none.
+        lines: ``int32[n, 2]`` by chunk id, first and last line.
         files: rows by file id.
         forgotten: hashes that must not come back, by (source, path).
         embedded: chunks that have been embedded with the model that ``meta`` names.
@@ -49,6 +50,7 @@ class Snapshot:
     meta: Mapping[str, str]
     lengths: NDArray[np.int32]
     file_of: NDArray[np.int32]
+    lines: NDArray[np.int32]
     files: Mapping[int, FileRow]
     forgotten: Mapping[tuple[str, str], frozenset[str]]
     embedded: int
@@ -84,14 +86,16 @@ def load_snapshot(connection: duckdb.DuckDBPyConnection, known: Snapshot | None)
         return known
     size = int(meta.get("next_chunk", "0"))
     lengths, file_of = np.zeros(size, dtype=np.int32), np.full(size, -1, dtype=np.int32)
-    rows = connection.execute("SELECT chunk_id, length, file_id FROM chunks").fetchnumpy()
+    lines = np.zeros((size, 2), dtype=np.int32)
+    rows = connection.execute("SELECT chunk_id, length, file_id, start_line, end_line FROM chunks").fetchnumpy()
     lengths[rows["chunk_id"]] = rows["length"]
     file_of[rows["chunk_id"]] = rows["file_id"]
+    lines[rows["chunk_id"], 0], lines[rows["chunk_id"], 1] = rows["start_line"], rows["end_line"]
     files = connection.execute(
         "SELECT file_id, source, path, scope, hash, size, mtime_ns, read_ns, chunks FROM files"
     ).fetchall()
     by_id = {row[0]: FileRow(*row[1:]) for row in files}
-    return Snapshot(meta, lengths, file_of, by_id, _forgotten(connection), _embedded(connection))
+    return Snapshot(meta, lengths, file_of, lines, by_id, _forgotten(connection), _embedded(connection))
 
 
 def _forgotten(connection: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], frozenset[str]]:
