@@ -27,9 +27,11 @@ def demo(
     from stores.home import Home
     from turngraph.api import Turngraph
     from turngraph.cli.options import read_settings
-    from turngraph.cli.replay import LiveTable, run_json, show_run
+    from turngraph.cli.replay import LiveTable, run_json, show_run, write_report
+    from turngraph.cli.report import write_turn_report
     from turngraph.replay.run import replay_file
     from turngraph.replay.samples import sample_sessions, write_sample_home
+    from turngraph.viewer.sources import TurnSource
 
     home = Home((out / "home").absolute())
     write_sample_home(home.root)
@@ -49,22 +51,28 @@ def demo(
                 workspace=home.workspace("main", agent),
                 progress=live.add,
             )
+        write_report(folder)
         runs.append(run)
         if not json:
             show_run(run)
     live_turn = Turngraph(home, settings).agent().run(QUESTION, session_key="agent:main:main")
+    report = out / "turn.html"
+    write_turn_report(TurnSource.of_home(home), live_turn.session_key, report)
     if json:
         from turngraph.cli.turn import result_json
 
-        print_json({"replays": [run_json(run) for run in runs], "liveTurn": result_json(live_turn)})
+        print_json(
+            {"replays": [run_json(run) for run in runs], "liveTurn": result_json(live_turn), "report": str(report)}
+        )
         return
-    _show_live_turn(live_turn, home, runs)
+    _show_live_turn(live_turn, home, runs, report)
 
 
-def _show_live_turn(result: TurnResult, home: Any, runs: list[Any]) -> None:
+def _show_live_turn(result: TurnResult, home: Any, runs: list[Any], report: Path) -> None:
     print(f"\nOne live turn with the offline model\n> {QUESTION}\n{result.text}\n")
     turns = sum(run.summary["turns"] for run in runs)
     print(f"{turns} turns of {len(runs)} sessions replayed at {WINDOW_TOKENS:,} tokens.")
-    print(f"Replay traces: {runs[0].folder.parent}")
+    print(f"Replay traces: {runs[0].folder.parent}, each with a report.html of all its turns")
     print(f"Live trace:    {home.traces_dir}")
+    print(f"Its report:    {report}")
     print(f"Look at it:    turngraph context {result.session_key} --home {home.root}")

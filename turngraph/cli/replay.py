@@ -96,12 +96,12 @@ def _replay(path: Path, agent: AgentSettings, out: Path | None, session: str, wi
 
 def write_report(folder: Path) -> None:
     """Write ``report.html`` into the output folder of a replay."""
+    from turngraph.cli.report import write_turn_report
     from turngraph.viewer.sources import TurnSource
-    from turngraph.viewer.turn_data import PageRules
 
     source = TurnSource.of_folder(folder)
     key = source.reader.turns(limit=1)[0].session_key
-    (folder / "report.html").write_bytes(source.report_of_all(key, PageRules()).encode("utf-8", "replace"))
+    write_turn_report(source, key, folder / "report.html", all_turns=True)
 
 
 def _check(run: ReplayRun, baseline: Path, *, quiet: bool) -> Checked:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from turngraph.cli.options import AgentOption, HomeOption, JsonOption, find_home, print_json
+
+if TYPE_CHECKING:
+    from turngraph.viewer.sources import TurnSource
 
 
 def report(
@@ -28,10 +31,27 @@ def report(
     Example: turngraph report main --turn 3 --out turn.html
     """
     from turngraph.viewer.sources import TurnSource
-    from turngraph.viewer.turn_data import PageRules
 
     source = TurnSource.of_folder(traces) if traces else TurnSource.of_home(find_home(home), agent)
     key = source.key(session)
+    size_bytes = write_turn_report(source, key, out, turn=turn, all_turns=all_turns, redact=redact)
+    if json:
+        print_json({"file": str(out), "bytes": size_bytes, "session": key})
+    else:
+        print(f"{out}: {size_bytes / 1000:,.0f} kB")
+
+
+def write_turn_report(
+    source: TurnSource, key: str, out: Path, *, turn: int | None = None, all_turns: bool = False, redact: bool = False
+) -> int:
+    """Write the report of one turn (else the last), or of all, to ``out``; return its size in bytes.
+
+    Raises:
+        NotFound: no such session or turn is traced.
+        OSError: the file cannot be written; an earlier one is left as it was.
+    """
+    from turngraph.viewer.turn_data import PageRules
+
     rules = PageRules(redact=redact)
     html = source.report_of_all(key, rules) if all_turns else source.report(key, turn, rules)
     written = html.encode("utf-8", "replace")
@@ -39,7 +59,4 @@ def report(
     temporary = out.with_name(f".{out.name}.tmp")
     temporary.write_bytes(written)
     temporary.replace(out)
-    if json:
-        print_json({"file": str(out), "bytes": len(written), "session": key})
-    else:
-        print(f"{out}: {len(written) / 1000:,.0f} kB")
+    return len(written)

@@ -18,7 +18,11 @@ SETTINGS = """\
       bootstrapMaxChars: 6000,
     },
   },
-  session: { dmScope: "per-channel-peer", reset: { mode: "daily", atHour: 4 } },
+  session: {
+    dmScope: "per-channel-peer",
+    reset: { mode: "daily", atHour: 4 },
+    maintenance: { pruneAfter: "3650d" }, // the samples were spoken in March 2026 and stay
+  },
   channels: { telegram: { dmHistoryLimit: 8 } },
 }
 """
