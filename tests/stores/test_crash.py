@@ -20,7 +20,7 @@ from turngraph.clock import FixedClock, RandomIds
 NOW = datetime(2026, 3, 16, 9, 40, tzinfo=UTC)
 ROOT = Path(__file__).parents[2]
 # For every line it gets it forks a writer, whose output ends with the line "end" once it is dead.
-WRITERS = """
+WRITERS = r"""
 import itertools, os, sys
 from pathlib import Path
 from stores.transcripts import Transcript
@@ -34,12 +34,12 @@ def write():
         entry = transcript.append_message(Message({"role": "user", "content": content}), durable=number % 7 == 0)
         if number % 11 == 10:
             entry = transcript.append_compaction("S", entry.id, 1)
-        print(entry.id, flush=True)
+        os.write(1, f"{entry.id}\n".encode())  # one write: a kill between two would leave half a line
 
 for _ in sys.stdin:
     child = os.fork()
     if child == 0:
-        print(os.getpid(), flush=True)
+        os.write(1, f"{os.getpid()}\n".encode())
         write()
     os.waitpid(child, 0)
     print("end", flush=True)
