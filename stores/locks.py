@@ -12,7 +12,6 @@ import asyncio
 import atexit
 import json
 import os
-import signal
 import threading
 import time
 from collections import deque
@@ -21,7 +20,6 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
 
 from stores.lock_files import create, is_stale, read_owner, reclaim
 from turngraph.clock import iso_ms
@@ -129,28 +127,14 @@ def is_locked(path: Path, *, stale_ms: int = TRANSCRIPT_STALE_MS) -> bool:
 
 
 def release_all() -> None:
-    """Give back every lock file of this process; runs at exit."""
+    """Give back every lock file of this process; runs at exit.
+
+    A killed process needs none of this: its pid is dead, so its locks count as stale.
+    """
     with _registry:
         for held in _held.values():
             held.path.unlink(missing_ok=True)
         _held.clear()
-
-
-def release_on_signals() -> None:
-    """Give locks back before a signal ends the process; for programs, in their main thread.
-
-    A killed process needs none of this: its pid is dead, so its locks count as stale.
-    """
-
-    def release_and_go_on(number: int, _frame: FrameType | None) -> None:
-        release_all()
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-
-    for name in ("SIGTERM", "SIGQUIT", "SIGABRT"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, release_and_go_on)
 
 
 atexit.register(release_all)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from turngraph.text import head
+from turngraph.text import head, well_formed
 
 NAME_MAX_CHARS = 120
 NO_CAPTION = "[User sent media without caption]"
@@ -28,9 +28,7 @@ _UNSAFE_IN_NAMES = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\[\]|]")
 
 def clean_name(name: str | None) -> str | None:
     """Return a file name that cannot break out of a marker, at most 120 characters; ``None`` when nothing is left."""
-    cleaned = _UNSAFE_IN_NAMES.sub("", name or "").strip()
-    # A lone surrogate (a file name that was no UTF-8) could not be written to the transcript.
-    cleaned = cleaned.encode("utf-8", "replace").decode("utf-8")
+    cleaned = well_formed(_UNSAFE_IN_NAMES.sub("", name or "").strip())
     return head(cleaned, NAME_MAX_CHARS) or None
 
 

@@ -214,11 +214,6 @@ def _javascript_numbers(value: Any) -> Any:
     return value
 
 
-def digest(messages: Iterable[Message]) -> str:
-    """Return the SHA-256 of a working set, so that two runs can be compared."""
-    return sha256(b"".join(message.digest for message in messages)).hexdigest()
-
-
 def user_message(content: str | list[dict[str, Any]], at: datetime, **fields: Any) -> Message:
     """Make a user message as a transcript holds it."""
     return Message({"role": "user", "content": content, "timestamp": to_ms(at), **fields})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,8 @@ from stores.home import Home
 from turngraph.errors import NotFound, TurngraphError
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from rich.console import Console
     from rich.table import Table
 
@@ -111,6 +114,7 @@ def guarded(run: Callable[[], None]) -> int:
 
     Exit codes: 0 fine, 1 the answer is no, 2 wrong use, 3 could not do it (spec/style.md section 5).
     """
+    _end_like_any_exit("SIGTERM", "SIGQUIT", "SIGABRT")
     debug = "--debug" in sys.argv
     if debug:
         sys.argv.remove("--debug")
@@ -135,3 +139,14 @@ def guarded(run: Callable[[], None]) -> int:
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else 0
     return 0
+
+
+def _end_like_any_exit(*signals: str) -> None:
+    """Let a signal end the program as an exit does: turns are traced, lock files go (spec/sessions.md 3.5)."""
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    for number in (getattr(signal, name, None) for name in signals):
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, leave)

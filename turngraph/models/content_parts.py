@@ -5,12 +5,12 @@ Thinking and its signatures go back only to the provider that made them: another
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from turngraph.messages import TOOL_CALL_TYPES, Block, Message, block_text
 from turngraph.models.model import ModelFacts
+from turngraph.text import well_formed
 
 Part = dict[str, Any]
 
@@ -18,20 +18,14 @@ ANTHROPIC, GEMINI = "anthropic-messages", "google-generative-ai"
 # The key under which langchain-google-genai keeps the signatures of calls.
 GEMINI_CALL_SIGNATURES = "__gemini_function_call_thought_signatures__"
 IMAGE_LEFT_OUT = "[image left out: the model takes none here]"
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def sendable(text: str) -> str:
-    """Return ``text`` as UTF-8 can hold it: halves of surrogate pairs, which JSON allows, become U+FFFD."""
-    return _LONE_SURROGATE.sub("\ufffd", text)
 
 
 def sendable_value(value: Any) -> Any:
-    """Return a JSON value with every text in it sendable."""
+    """Return a JSON value with every text in it as UTF-8 can hold it."""
     if isinstance(value, str):
-        return sendable(value)
+        return well_formed(value)
     if isinstance(value, dict):
-        return {sendable(str(key)): sendable_value(item) for key, item in value.items()}
+        return {well_formed(str(key)): sendable_value(item) for key, item in value.items()}
     return [sendable_value(item) for item in value] if isinstance(value, list) else value
 
 
@@ -53,7 +47,7 @@ def parts_out(message: Message, facts: ModelFacts | None) -> str | list[str | Pa
 def _part_out(block: Block, api: str | None, *, own: bool, images: bool) -> Part | None:
     kind = block.get("type")
     if kind == "text":
-        part: Part = {"type": "text", "text": sendable(block_text(block))}
+        part: Part = {"type": "text", "text": well_formed(block_text(block))}
         signature = block.get("textSignature")
         return part | {"extras": {"signature": signature}} if own and api == GEMINI and signature else part
     if kind == "image":
@@ -83,7 +77,7 @@ def _thinking_out(block: Block, api: str | None) -> Part | None:
 
 def _thought(block: Block) -> str:
     value = block.get("thinking")
-    return sendable(value) if isinstance(value, str) else ""
+    return well_formed(value) if isinstance(value, str) else ""
 
 
 def parts_in(content: str | list[Any]) -> list[Part]:

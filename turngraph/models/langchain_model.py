@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from turngraph.clock import Clock, SystemClock, to_ms
 from turngraph.errors import ModelError
 from turngraph.models.answers import assistant_message, finish_reason
-from turngraph.models.content_parts import sendable
 from turngraph.models.langchain_messages import to_langchain
 from turngraph.models.model import Delta, Finished, ModelEvent, ModelFacts, ModelRequest, ToolSpec
 from turngraph.models.provider_errors import model_error
 from turngraph.models.request_shape import Shape, call_arguments
+from turngraph.text import well_formed
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -90,7 +90,7 @@ class LangChainModel:
 
         messages: list[BaseMessage] = to_langchain(request.messages, self._facts)
         if request.system:
-            messages.insert(0, SystemMessage(content=sendable(request.system)))
+            messages.insert(0, SystemMessage(content=well_formed(request.system)))
         if self._shape:
             messages = self._shape(messages, request)
         runnable: Any = self._chat

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from turngraph.messages import compact_json
-from turngraph.models.content_parts import ANTHROPIC, GEMINI, sendable
+from turngraph.models.content_parts import ANTHROPIC, GEMINI
 from turngraph.models.model import ModelFacts, ModelRequest
+from turngraph.text import well_formed
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage, ToolMessage
@@ -43,9 +44,9 @@ def mark_cache(messages: list[BaseMessage], request: ModelRequest) -> list[BaseM
     marked = list(messages)
     stable, rest = request.system[: request.stable_system_chars], request.system[request.stable_system_chars :]
     if marked and isinstance(marked[0], SystemMessage) and stable.strip():
-        parts: list[str | dict[str, Any]] = [{"type": "text", "text": sendable(stable), "cache_control": CACHE_MARK}]
+        parts: list[str | dict[str, Any]] = [{"type": "text", "text": well_formed(stable), "cache_control": CACHE_MARK}]
         if rest.strip():
-            parts.append({"type": "text", "text": sendable(rest)})
+            parts.append({"type": "text", "text": well_formed(rest)})
         marked[0] = SystemMessage(content=parts)
     newest = next((i for i in range(len(marked) - 1, -1, -1) if isinstance(marked[i], HumanMessage)), None)
     for index in {newest, len(marked) - 1} - {None}:

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from tests.builders import assistant, call, result, thinking, user
 from turngraph.messages import Message
-from turngraph.models.content_parts import GEMINI_CALL_SIGNATURES, IMAGE_LEFT_OUT, parts_in, sendable
+from turngraph.models.content_parts import GEMINI_CALL_SIGNATURES, IMAGE_LEFT_OUT, parts_in
 from turngraph.models.langchain_messages import from_langchain, to_langchain
 from turngraph.models.model import ModelFacts
+from turngraph.text import well_formed
 
 ANTHROPIC = ModelFacts("anthropic", "claude-sonnet-4-5", "anthropic-messages")
 GEMINI = ModelFacts("google_genai", "gemini-2.5-flash", "google-generative-ai")
@@ -59,7 +60,7 @@ def test_half_a_surrogate_pair_becomes_a_replacement_character() -> None:
     sent = to_langchain([user("a\ud83db"), assistant(call("t1", "read", path="\udc00"))], OPENAI)
     assert sent[0].content == "a\ufffdb"
     assert sent[1].tool_calls[0]["args"] == {"path": "\ufffd"}  # type: ignore[attr-defined]
-    assert sendable("日本語 👩‍👩‍👧 العربية") == "日本語 👩‍👩‍👧 العربية"
+    assert well_formed("日本語 👩‍👩‍👧 العربية") == "日本語 👩‍👩‍👧 العربية"
 
 
 def contents(message: Message, facts: ModelFacts | None) -> Any:
