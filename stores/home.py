@@ -9,6 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from turngraph.errors import NotFound
+
 if TYPE_CHECKING:
     from turngraph.config import AgentSettings
 
@@ -24,9 +26,15 @@ class Home:
 
     @classmethod
     def find(cls, flag: Path | None, env: Mapping[str, str]) -> Home:
-        """Return the home that ``--home`` names, else ``TURNGRAPH_HOME``, else ``~/.turngraph``."""
-        chosen = flag or Path(env.get("TURNGRAPH_HOME") or "~/.turngraph")
-        return cls(chosen.expanduser().absolute())
+        """Return the home that ``--home`` names, else ``TURNGRAPH_HOME``, else ``~/.turngraph``; it need not exist.
+
+        Raises:
+            NotFound: a file stands where the folder should be.
+        """
+        chosen = (flag or Path(env.get("TURNGRAPH_HOME") or "~/.turngraph")).expanduser().absolute()
+        if chosen.exists() and not chosen.is_dir():
+            raise NotFound(f"{chosen} is a file; a home is a folder. --home or TURNGRAPH_HOME names it.")
+        return cls(chosen)
 
     @property
     def is_foreign(self) -> bool:

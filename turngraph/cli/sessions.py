@@ -55,6 +55,9 @@ def list_sessions(
     if json:
         print_json({"agent": store.agent_id, "total": len(newest), "sessions": [_facts(*item) for item in shown]})
         return
+    if not newest:
+        warn(f"no sessions yet in {store.folder}")
+        return
     made = table("session key", "id", "last used", "context", right=("context",))
     for column in made.columns[:3]:
         column.no_wrap = True

@@ -110,3 +110,15 @@ def test_listing_imports_neither_the_scheduler_nor_the_graph() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_a_home_without_sessions_says_so(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["list", "--home", str(tmp_path)], catch_exceptions=False)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == f"no sessions yet in {tmp_path / 'agents' / 'main' / 'sessions'}\n"
+
+
+def test_a_home_that_is_a_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("")
+    with pytest.raises(NotFound, match="home is a file; a home is a folder"):
+        run("list", "--home", str(tmp_path / "home"))
