@@ -76,28 +76,35 @@ def reset(
     sets: SetOption = None,
     json: JsonOption = False,
 ) -> None:
-    """End a session: archive its transcript and begin a new one.
+    """End a session: archive its transcript, leave its note in the memory, and begin a new one.
 
     Example: turngraph sessions reset agent:main:main
     """
     import asyncio
 
-    from stores.session_reset import reset_session
-    from turngraph.session_keys import store_key
+    from turngraph.api import Turngraph
+    from turngraph.session_end import end_session
 
-    settings = read_settings(find_home(home), sets)
-    chosen = settings.agent(pick_agent(settings, agent))
-    store = _store_of(home, settings, chosen.agent_id)
-    wanted = store_key(chosen.agent_id, key, chosen.session.main_key)
-    done = asyncio.run(reset_session(store, wanted, timeout_ms=chosen.session.busy_timeout_ms))
-    archived = str(done.archived) if done.archived else None
+    found = find_home(home)
+    settings = read_settings(found, sets)
+    done = asyncio.run(end_session(Turngraph(found, settings).agent(pick_agent(settings, agent)), key))
     if json:
         print_json(
-            {"key": wanted, "sessionId": done.session_id, "previousSessionId": done.previous_id, "archived": archived}
+            {
+                "key": done.key,
+                "sessionId": done.session_id,
+                "previousSessionId": done.previous_id,
+                "archived": done.archived,
+                "note": done.note,
+            }
         )
-        return
-    print(f"{wanted}: session {done.previous_id} ended, {done.session_id} begins with the next message")
-    print(f"archived as {archived}" if archived else "it had no transcript")
+    else:
+        print(f"{done.key}: session {done.previous_id} ended, {done.session_id} begins with the next message")
+        print(f"archived as {done.archived}" if done.archived else "it had no transcript")
+        if done.note:
+            print(f"noted in {done.note}")
+    if done.problem:
+        warn(done.problem)
 
 
 @app.command()
