@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,7 +23,7 @@ from turngraph.errors import ConfigError, TurngraphError
 from turngraph.scheduled.beat import BeatResult, beat_session
 from turngraph.scheduled.beat_state import BeatStates, ensure_seed
 from turngraph.scheduled.due_jobs import Due, DueJobs
-from turngraph.scheduled.intervals import Intervals
+from turngraph.scheduled.intervals import Intervals, reindex_every
 from turngraph.scheduled.job_run import Slot, agent_of, interrupt, tell
 from turngraph.scheduled.run_sessions import sweep_runs
 from turngraph.schedules.heartbeat import MS, beat_backoff_ms, rhythm_of
@@ -46,7 +46,7 @@ class Runner(Protocol):
 
     async def heartbeat(self, agent_id: str, reason: str) -> BeatResult: ...
 
-    async def reindex(self, agent_id: str) -> None: ...
+    async def reindex(self, agents: Sequence[str]) -> None: ...
 
     async def maintenance(self) -> None: ...
 
@@ -350,22 +350,26 @@ class Dispatcher:
         self._dirty.add(agent_id)
 
     def _start_upkeep(self, now_ms: int) -> None:
-        serve = self.home.settings.agent().serve
-        if "reindex" not in self._tasks:
-            due = self._intervals.due("reindex", serve.reindex_every, now_ms)
-            agents = self.home.agents if due else tuple(sorted(self._dirty & set(self.home.agents)))
-            if agents:
-                self._dirty.difference_update(agents)
-                self._start("reindex", self._reindex(agents))
-        if "maintenance" not in self._tasks and self._intervals.due("maintenance", serve.maintenance_every, now_ms):
+        if "reindex" not in self._tasks and (agents := self._due_indexes(now_ms)):
+            self._dirty.difference_update(agents)
+            self._start("reindex", self.runner.reindex(agents))
+        every = self.home.settings.agent().serve.maintenance_every
+        if "maintenance" not in self._tasks and self._intervals.due("maintenance", every, now_ms):
             self._start("maintenance", self.runner.maintenance())
         if now_ms - self._swept_ms >= SWEEP_RUNS_MS and "sweep" not in self._tasks:
             self._swept_ms = now_ms
             self._start("sweep", self._sweep_runs())
 
-    async def _reindex(self, agents: tuple[str, ...]) -> None:
-        for agent_id in agents:
-            await self.runner.reindex(agent_id)
+    def _due_indexes(self, now_ms: int) -> tuple[str, ...]:
+        """Return the agents whose files have changed, or whose interval is over; at start all are looked at."""
+        due = {
+            agent_id
+            for agent_id in self.home.agents
+            if self._intervals.due(
+                f"reindex:{agent_id}", reindex_every(self.home.settings.agent(agent_id)), now_ms, at_start=True
+            )
+        }
+        return tuple(agent_id for agent_id in self.home.agents if agent_id in due | self._dirty)
 
     async def _sweep_runs(self) -> None:
         for agent_id in self.home.agents:

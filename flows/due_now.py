@@ -40,7 +40,7 @@ async def run_claimed_slot(runner: PlainRunner, job_id: str, slot_ms: int | None
         run_id = RandomIds().uuid()
         if not store.ledger.claim(job_id, slot_ms, run_id, now_ms):
             return None
-    elif not any(claim.run_id == run_id for claim in store.ledger.read(job_id).open):
+    elif not store.ledger.take_over(job_id, run_id, now_ms):
         return None
     late = slot_ms is not None and now_ms - slot_ms > LOOK_BACK_MS
     return await runner.run_job(job_id, Slot(run_id, slot_ms, late))

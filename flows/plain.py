@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from stores.jobs import JobStore
 from turngraph.api import Turngraph
 from turngraph.clock import Clock
 from turngraph.scheduled.beat import BeatResult, run_beat
 from turngraph.scheduled.job_run import JobRun, Slot, agent_of, run_claimed
-from turngraph.scheduled.reindexing import Reindexed, reindex_agent
+from turngraph.scheduled.reindexing import Reindexed, reindex_agents
 from turngraph.scheduled.upkeep import UpkeepReport, run_upkeep
 
 log = logging.getLogger("turngraph.serve")
@@ -26,11 +26,13 @@ class PlainRunner:
         home: returns the home as it is now; settings may change while a process runs.
         clock: time.
         flow_run_id: flow run that records the work, if one does.
+        say: told what happens, one line each.
     """
 
     home: Callable[[], Turngraph]
     clock: Clock
     flow_run_id: str | None = None
+    say: Callable[[str], None] = field(default=log.info)
 
     async def run_job(self, job_id: str, slot: Slot) -> JobRun | None:
         """Run a job whose slot is claimed; ``None`` when the job is gone."""
@@ -55,14 +57,16 @@ class PlainRunner:
         log.info("heartbeat of %s: %s (%s)", agent_id, result.status, result.reason)
         return result
 
-    async def run_reindex(self, agent_id: str) -> Reindexed:
-        """Bring an index up to date."""
-        done = await asyncio.to_thread(reindex_agent, self.home(), agent_id)
-        log.info("%s", done.line())
+    async def run_reindex(self, agents: Sequence[str] | None = None) -> tuple[Reindexed, ...]:
+        """Bring indexes up to date, of all agents when none are named."""
+        home = self.home()
+        done = await reindex_agents(home, agents or home.agents, say=self.say)
+        for one in done:
+            self.say(one.line())
         return done
 
-    async def reindex(self, agent_id: str) -> None:
-        await self.run_reindex(agent_id)
+    async def reindex(self, agents: Sequence[str]) -> None:
+        await self.run_reindex(agents)
 
     async def run_maintenance(self, *, dry_run: bool = False) -> UpkeepReport:
         """Tidy the home."""

@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flows.plain import PlainRunner
+from flows.work_pool import WorkPool
 from stores.jobs import JobStore
+from turngraph.clock import to_ms
 from turngraph.scheduled.beat import BeatResult
 from turngraph.scheduled.job_run import Slot, interrupt
 
 if TYPE_CHECKING:
     from prefect import Flow
+    from prefect.client.schemas.objects import State
 
     from flows.recording import Handed, Work
 
 TAG = "turngraph-serve"  # marks runs of the dispatcher, so that a later one knows them as its own
 PATIENCE_S = 5.0
-POOL_LOOK_S = 1.0
 RETRY_S = 30.0  # after a server that did not answer
 
 log = logging.getLogger("turngraph.serve")
@@ -32,41 +35,80 @@ log = logging.getLogger("turngraph.serve")
 
 @dataclass
 class PrefectRunner:
-    """Runs flows in this process.
+    """Runs flows in this process, or hands them to the workers of the pool that ``serve.workPool`` names.
 
     Attributes:
         plain: does the work.
         ready: whether a server was found, and Prefect is imported.
-        work_pool: hand jobs to the workers of this pool.
         patience_s: how long the server may keep a run waiting.
     """
 
     plain: PlainRunner
     ready: bool = False
-    work_pool: str | None = None
     patience_s: float = PATIENCE_S
     _down_until: float = 0.0
     _warned: bool = False
     _records: set[asyncio.Task[Any]] = field(default_factory=set)
+    _in_use: WorkPool | None = None
 
     async def cron(self, job_id: str, slot: Slot) -> None:
         parameters = {"job_id": job_id, "slot_ms": slot.slot_ms}
-        if self.work_pool and self._usable() and await self._in_pool(job_id, slot):
-            return
+        if pool := self._pool():
+            try:
+                ended = await pool.run("cron", parameters | {"run_id": slot.run_id}, f"{job_id}:{slot.slot_ms}")
+            except asyncio.CancelledError:
+                self._interrupt(job_id, slot, only_ours=True)
+                raise
+            if ended is not None:
+                self._interrupt(job_id, slot)
+                return
         await self._record("cron", parameters, lambda runner: runner.run_job(job_id, slot))
 
     async def heartbeat(self, agent_id: str, reason: str) -> BeatResult:
         parameters = {"agent_id": agent_id, "reason": reason}
+        if (pool := self._pool()) and (ended := await pool.run("heartbeat", parameters, self._key("beat", agent_id))):
+            return _beat_of(ended)
         result: BeatResult = await self._record(
             "heartbeat", parameters, lambda runner: runner.heartbeat(agent_id, reason)
         )
         return result
 
-    async def reindex(self, agent_id: str) -> None:
-        await self._record("reindex", {"agent_id": agent_id}, lambda runner: runner.run_reindex(agent_id))
+    async def reindex(self, agents: Sequence[str]) -> None:
+        wanted = None if set(agents) == set(self.plain.home().agents) else list(agents)
+        parameters = {"agent_id": wanted}
+        if (pool := self._pool()) and await pool.run("reindex", parameters, self._key("reindex", *agents)):
+            return
+        await self._record("reindex", parameters, lambda runner: runner.run_reindex(agents))
 
     async def maintenance(self) -> None:
+        if (pool := self._pool()) and await pool.run("maintenance", {}, self._key("maintenance")):
+            return
         await self._record("maintenance", {}, lambda runner: runner.run_maintenance())
+
+    def _pool(self) -> WorkPool | None:
+        """Return the pool that the settings name now, when a server is there."""
+        home = self.plain.home()
+        name = home.settings.agent().serve.work_pool
+        if not name or not self._usable():
+            return None
+        if self._in_use is None or self._in_use.name != name:
+            self._in_use = WorkPool(name, home.home.root)
+        return self._in_use
+
+    def _key(self, *parts: str) -> str:
+        return ":".join((*parts, str(to_ms(self.plain.clock.now()))))
+
+    def _interrupt(self, job_id: str, slot: Slot, *, only_ours: bool = False) -> None:
+        """Settle a slot that its worker has left without an outcome, because its process died.
+
+        Args:
+            only_ours: leave a slot alone that a worker has taken over.
+        """
+        home = self.plain.home()
+        store = JobStore.of_home(home.home, home.settings.agent())
+        left = [claim for claim in store.ledger.read(job_id).open if claim.run_id == slot.run_id]
+        if left and not (only_ours and left[0].pid != os.getpid()):
+            interrupt(home.agent(clock=self.plain.clock), store, job_id, slot)
 
     def _usable(self) -> bool:
         return self.ready and asyncio.get_running_loop().time() >= self._down_until
@@ -118,46 +160,13 @@ class PrefectRunner:
         if not recording.cancelled():
             recording.exception()
 
-    async def _in_pool(self, job_id: str, slot: Slot) -> bool:
-        """Hand a claimed slot to the workers of a pool and wait for its end; ``False`` when none can take it.
 
-        A run that ends without having settled its slot, because its process died, is settled as interrupted.
-        """
-        from prefect.deployments.flow_runs import arun_deployment
-
-        home = self.plain.home()
-        parameters = {"job_id": job_id, "slot_ms": slot.slot_ms, "run_id": slot.run_id, "home": str(home.home.root)}
-        try:
-            run = await arun_deployment(
-                "cron/turngraph",
-                parameters=parameters,
-                idempotency_key=f"{job_id}:{slot.slot_ms}",
-                as_subflow=False,
-                timeout=0,
-            )
-        except Exception as error:  # no such deployment, no server: whatever the client raises
-            log.warning("no work pool takes job %s (%s); it runs here", job_id, type(error).__name__)
-            return False
-        await _ended(run.id)
-        store = JobStore.of_home(home.home, home.settings.agent())
-        if any(claim.run_id == slot.run_id for claim in store.ledger.read(job_id).open):
-            interrupt(home.agent(clock=self.plain.clock), store, job_id, slot)
-        return True
-
-
-async def _ended(flow_run_id: Any) -> None:
-    """Wait until a flow run has ended; a server that is away for a while is asked again."""
-    from prefect import get_client
-
-    while True:
-        try:
-            async with get_client() as client:
-                state = (await client.read_flow_run(flow_run_id)).state
-            if state is not None and state.is_final():
-                return
-        except Exception as error:
-            log.info("flow run %s cannot be read: %s", flow_run_id, type(error).__name__)
-        await asyncio.sleep(POOL_LOOK_S)
+def _beat_of(ended: State[Any]) -> BeatResult:
+    """Read what came of a heartbeat from the final state of its flow run."""
+    reason = ended.message or ""
+    if ended.name == "Skipped":
+        return BeatResult("skipped", reason)
+    return BeatResult("ran" if ended.is_completed() else "failed", reason)
 
 
 async def _call(name: str, parameters: Mapping[str, Any], handed: Handed) -> Any:

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from prefect.artifacts import acreate_markdown_artifact
@@ -49,7 +49,7 @@ class Handed:
         self.taken = True
         self.begun.set()
         try:
-            runner = PlainRunner(self.runner.home, self.runner.clock, flow_run_id)
+            runner = replace(self.runner, flow_run_id=flow_run_id, say=_say if flow_run_id else self.runner.say)
             self.result = await self.work(runner)
         except BaseException as error:
             self.error = error
@@ -74,7 +74,13 @@ async def do_work(work: Work, home: str | None = None) -> Any:
     if handed is not None:
         return await handed.run(flow_run_id)
     opened = open_home(home or os.environ.get("TURNGRAPH_HOME"))
-    return await work(PlainRunner(lambda: opened, SystemClock(), flow_run_id))
+    return await work(PlainRunner(lambda: opened, SystemClock(), flow_run_id, _say))
+
+
+def _say(line: str) -> None:
+    """Log a line at the flow run, and where serve logs."""
+    log.info(line)
+    get_run_logger().info(line)
 
 
 async def publish(key: str, markdown: str, line: str) -> None:

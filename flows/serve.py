@@ -20,7 +20,7 @@ from flows.plain import PlainRunner
 from flows.prefect_runner import PrefectRunner, crash_leftovers
 from flows.serve_lock import ServeLock
 from flows.server import PrefectServer, prepare
-from flows.watcher import watch, workspaces
+from flows.watcher import Watcher
 from turngraph.api import Turngraph, open_home
 from turngraph.clock import RandomIds, SystemClock
 
@@ -89,7 +89,7 @@ class Serve:
     async def _serve(self, server: PrefectServer | None) -> None:
         clock = SystemClock()
         plain = PlainRunner(lambda: dispatcher.home, clock)
-        runner = PrefectRunner(plain, work_pool=self.home.settings.agent().serve.work_pool)
+        runner = PrefectRunner(plain)
         dispatcher = Dispatcher(self.home, runner, clock, RandomIds(), self.reload)
         cut_off = await asyncio.to_thread(dispatcher.recover)
         if cut_off:
@@ -101,12 +101,8 @@ class Serve:
         stopped.cancel()
         self.say(f"serving {self.home.home.root}; ready after {time.monotonic() - self._began:.1f} s")
         tasks = [asyncio.create_task(dispatcher.run(self.stop), name="dispatcher")]
-        debounce_ms = self.home.settings.agent().memory_search.sync.watch_debounce_ms
-        tasks.append(
-            asyncio.create_task(
-                watch(workspaces(self.home), dispatcher.mark_dirty, self.stop, debounce_ms), name="watch"
-            )
-        )
+        watcher = Watcher(lambda: dispatcher.home, dispatcher.mark_dirty)
+        tasks.append(asyncio.create_task(watcher.run(self.stop), name="watch"))
         connecting = asyncio.create_task(self._connect(server, runner)) if server is not None else None
         await self.stop.wait()
         self.say("stopping")

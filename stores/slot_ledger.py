@@ -130,6 +130,17 @@ class SlotLedger:
             append_line(self.path(job_id), line | ({"reason": reason} if reason else {}), durable=True)
             return True
 
+    def take_over(self, job_id: str, run_id: str, now_ms: int) -> bool:
+        """Make this process, a worker, the owner of a claim that the dispatcher made; ``False`` without an open one."""
+        with self._locked():
+            claim = next((claim for claim in self.read(job_id).open if claim.run_id == run_id), None)
+            if claim is None:
+                return False
+            owner = {"pid": os.getpid(), "startTicks": start_ticks(os.getpid()), "reason": "taken over by a worker"}
+            line = {"slotMs": claim.slot_ms, "event": "claimed", "atMs": now_ms, "runId": run_id, **owner}
+            append_line(self.path(job_id), line, durable=True)
+            return True
+
     def settle(
         self, job_id: str, slot_ms: int | None, run_id: str, event: Outcome, now_ms: int, limits: RunLog, **facts: Any
     ) -> None:

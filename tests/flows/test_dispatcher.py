@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -121,8 +122,8 @@ class Held:
     async def heartbeat(self, agent_id: str, reason: str) -> BeatResult:
         return await self.inner.heartbeat(agent_id, reason)
 
-    async def reindex(self, agent_id: str) -> None:
-        await self.inner.reindex(agent_id)
+    async def reindex(self, agents: Sequence[str]) -> None:
+        await self.inner.reindex(agents)
 
     async def maintenance(self) -> None:
         await self.inner.maintenance()

@@ -196,7 +196,10 @@ async def test_a_deployment_of_each_flow_is_run_by_a_worker(prefect_server: Pref
 async def _through_the_pool(bench: Bench) -> None:
     """With ``serve.workPool`` the dispatcher claims a slot, and the worker runs and settles it."""
     plain = PlainRunner(lambda: bench.dispatcher.home, bench.clock)
-    bench.dispatcher.runner = PrefectRunner(plain, ready=True, work_pool="turngraph")
+    bench.sets = (*bench.sets, "serve.workPool=turngraph")
+    bench.home = bench._open(bench.root)
+    bench.restart()
+    bench.dispatcher.runner = PrefectRunner(plain, ready=True)
     await bench.tick(seconds=3600)
     assert bench.outcomes("news")[-1] in ("done", "late")
     assert bench.model.requests == []

@@ -16,6 +16,7 @@ from turngraph.cli.options import (
     pick_agent,
     print_json,
     read_settings,
+    warn,
 )
 
 
@@ -30,16 +31,22 @@ def reindex(
 
     Example: turngraph reindex --agent main
     """
+    import asyncio
+
     from turngraph.api import Turngraph
-    from turngraph.scheduled.reindexing import reindex_agent
+    from turngraph.scheduled.reindexing import reindex_agents
 
     found = find_home(home)
     settings = read_settings(found, sets)
     opened = Turngraph(found, settings)
     agents = (pick_agent(settings, agent),) if agent else settings.agent_ids
-    done = [reindex_agent(opened, agent_id, reason="manual", force=force) for agent_id in agents]
+    done = asyncio.run(reindex_agents(opened, agents, reason="manual", force=force, say=warn))
     if json:
         print_json({"agents": [asdict(one) for one in done]})
-        return
-    for one in done:
-        print(one.line())
+    else:
+        for one in done:
+            print(one.line())
+            for remark in one.remarks() if one.report else ():
+                print(f"  {remark}")
+    if any(one.report is None for one in done):
+        raise typer.Exit(3)

@@ -28,7 +28,7 @@ def status(home: HomeOption = None, sets: SetOption = None, json: JsonOption = F
     Example: turngraph status
     """
     from flows.serve_lock import ServeLock
-    from turngraph.scheduled.overview import beat_overview
+    from turngraph.scheduled.overview import beat_overview, upkeep_overview
 
     found = find_home(home)
     settings = read_settings(found, sets)
@@ -40,6 +40,7 @@ def status(home: HomeOption = None, sets: SetOption = None, json: JsonOption = F
         "agents": [_agent(found, settings, agent_id) for agent_id in settings.agent_ids],
         "heartbeats": beat_overview(found, settings, now_ms),
         "jobs": _jobs(found, settings, now_ms),
+        "upkeep": upkeep_overview(found, settings),
     }
     if json:
         print_json(facts)
@@ -53,7 +54,10 @@ def status(home: HomeOption = None, sets: SetOption = None, json: JsonOption = F
     for beat in facts["heartbeats"]:
         runs.add_row(f"heartbeat {beat['agent']}", beat["last"], _at(beat["nextMs"]))
     for job in facts["jobs"]:
-        runs.add_row(job["name"], job["last"], _at(job["nextMs"]) if job["enabled"] else "disabled")
+        last = f"{_at(job['lastMs'])} {job['last']}" if job["lastMs"] else job["last"]
+        runs.add_row(job["name"], last, _at(job["nextMs"]) if job["enabled"] else "disabled")
+    for row in facts["upkeep"]:
+        runs.add_row(row["what"], _at(row["lastMs"]), _at(row["nextMs"]) if row["on"] else "off")
     console().print(runs)
 
 
@@ -102,7 +106,8 @@ def _jobs(home: Home, settings: Settings, now_ms: int) -> list[dict[str, Any]]:
         except TurngraphError:
             next_ms = None
         last = str(job.state.get("lastStatus") or "-")
-        rows.append({"id": job.id, "name": job.name, "enabled": job.enabled, "last": last, "nextMs": next_ms})
+        facts = {"id": job.id, "name": job.name, "enabled": job.enabled, "last": last, "nextMs": next_ms}
+        rows.append(facts | {"lastMs": job.state.get("lastRunAtMs"), "error": job.state.get("lastError")})
     return rows
 
 

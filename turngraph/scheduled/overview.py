@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from turngraph.scheduled.beat_state import BeatStates, read_seed
+from turngraph.scheduled.intervals import Intervals, reindex_every
 from turngraph.schedules.heartbeat import rhythm_of
 
 if TYPE_CHECKING:
@@ -34,3 +35,22 @@ def beat_overview(home: Home, settings: Settings, now_ms: int) -> list[dict[str,
             }
         )
     return rows
+
+
+def upkeep_overview(home: Home, settings: Settings) -> list[dict[str, Any]]:
+    """Return when each index and the home were looked after last, and when that is due next."""
+    intervals = Intervals(home)
+    wanted = [
+        (f"reindex {agent_id}", f"reindex:{agent_id}", reindex_every(settings.agent(agent_id)))
+        for agent_id in settings.agent_ids
+    ]
+    wanted.append(("maintenance", "maintenance", settings.agent().serve.maintenance_every))
+    return [
+        {
+            "what": what,
+            "on": bool(every),
+            "lastMs": intervals.last_ms(name),
+            "nextMs": intervals.next_ms(name, every),
+        }
+        for what, name, every in wanted
+    ]
