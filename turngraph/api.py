@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from stores.transcripts import Transcript
     from turngraph.config import AgentSettings, Settings
     from turngraph.hooks import Hooks
+    from turngraph.messages import Message
     from turngraph.models.model import Model
     from turngraph.tools.tool import Tool
 
@@ -55,6 +56,7 @@ class TurnResult:
         kind: text, silent, command, error, cancelled or limit.
         session_key, session_id: the session the turn ran in.
         trace: everything the turn saw and decided.
+        messages: the working set as the turn left it, oldest first.
     """
 
     text: str
@@ -62,6 +64,7 @@ class TurnResult:
     session_key: str
     session_id: str
     trace: TurnTrace
+    messages: tuple[Message, ...] = ()
 
 
 def open_home(
@@ -302,6 +305,7 @@ class Agent:
             session_key=session.key if session else context.session_key,
             session_id=session.session_id if session else "",
             trace=outcome.trace,
+            messages=tuple(outcome.state.get("messages", ())),
         )
 
     async def _choose_model(self, inbound: Inbound, context: TurnContext) -> None:

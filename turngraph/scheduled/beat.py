@@ -17,15 +17,16 @@ from stores.session_entries import number
 from turngraph.bootstrap_files import HEARTBEAT
 from turngraph.clock import to_ms
 from turngraph.errors import TurngraphError
-from turngraph.heartbeat_text import beat_prompt, is_effectively_empty, normalise_reply
+from turngraph.heartbeat_text import TOKEN, beat_prompt, is_effectively_empty, normalise_reply
 from turngraph.inbound import Inbound
 from turngraph.messages import text_block, user_message
 from turngraph.scheduled.beat_state import BeatState, BeatStates
 from turngraph.scheduled.delivery import append_to_session, deliver, mirror
 from turngraph.scheduled.detached import run_detached
+from turngraph.scheduled.reply_parts import reasoning, tool_warning
 from turngraph.scheduled.run_sessions import record_run
 from turngraph.schedules.active_hours import active_part
-from turngraph.schedules.heartbeat import DUPLICATE_MS, beat_timeout_s, is_idle, visibility_of
+from turngraph.schedules.heartbeat import DUPLICATE_MS, Visibility, beat_timeout_s, is_idle, visibility_of
 from turngraph.schedules.wakes import reason_kind
 from turngraph.session_keys import main_session_key, parse_key, store_key
 
@@ -157,7 +158,7 @@ async def _beat(
         configured=beat.prompt,
         heartbeat_file=str(workspace / HEARTBEAT),
         time_line=time_line(agent.clock.now(), settings.zone),
-        can_deliver=route is None or beat.sink is not None,
+        can_deliver=route.for_alerts is None or route.has_sink,
     )
     isolated = beat.isolated_session
     inbound = Inbound(
@@ -171,14 +172,19 @@ async def _beat(
     trace_id = outcome.trace.trace_id
     if outcome.kind in ("error", "cancelled"):
         return BeatResult("failed", outcome.text or "the turn gave no reply", trace_id=trace_id), state
-    said = normalise_reply(outcome.text, prefix=settings.messages.response_prefix, ack_max_chars=beat.ack_max_chars)
+    text = outcome.text
+    if not text.strip() and outcome.kind != "silent" and not beat.suppress_tool_error_warnings:
+        text = tool_warning(outcome.messages) or ""
+    said = normalise_reply(text, prefix=settings.messages.response_prefix, ack_max_chars=beat.ack_max_chars)
     if said.skip:
-        quiet = "ok-empty" if not outcome.text.strip() else "ok-token"
-        return BeatResult("ran", quiet, trace_id=trace_id), state
+        if route.shows_ok:
+            await _send(agent, key, prompt, [TOKEN], route.refusal)
+        return BeatResult("ran", "ok-empty" if not text.strip() else "ok-token", trace_id=trace_id), state
     now_ms = to_ms(agent.clock.now())
     if said.text.strip() == state.sent_text and now_ms - (state.sent_ms or 0) < DUPLICATE_MS:
         return BeatResult("ran", "duplicate", trace_id=trace_id), state
-    refusal = await _send(agent, key, prompt, said.text, route)
+    thought = reasoning(outcome.messages) if beat.include_reasoning else None
+    refusal = await _send(agent, key, prompt, [*([thought] if thought else []), said.text], route.for_alerts)
     if refusal is not None:
         return BeatResult("ran", refusal, trace_id=trace_id), state
     sent = replace(state, sent_text=said.text.strip(), sent_ms=now_ms)
@@ -195,37 +201,63 @@ async def _turn(agent: Agent, inbound: Inbound, *, isolated: bool) -> TurnResult
     return result
 
 
-def _route(agent: Agent, key: str, target: str) -> str | None:
-    """Return why an alert reaches nobody by its target; ``None`` when it does.
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where replies of a heartbeat go.
+
+    Attributes:
+        refusal: why they reach nobody by the target.
+        shows: what the channel shows.
+        has_sink: whether they go to a sink as well.
+    """
+
+    refusal: str | None
+    shows: Visibility
+    has_sink: bool
+
+    @property
+    def for_alerts(self) -> str | None:
+        """Why an alert reaches nobody by the target."""
+        return self.refusal or (None if self.shows.show_alerts else "alerts-disabled")
+
+    @property
+    def shows_ok(self) -> bool:
+        """Whether somebody is told that nothing needs attention."""
+        return self.shows.show_ok and (self.refusal is None or self.has_sink)
+
+
+def _route(agent: Agent, key: str, target: str) -> Route:
+    """Return where replies go.
 
     Without a connector for channels the user reads alerts in the session itself, so that is where they go.
     """
-    if target == "none":
-        return "target-none"
+    beat = agent.settings.heartbeat
     entry = agent.sessions().get(key)
-    if not entry.get("sessionId"):
-        return "no-target"
-    if agent.settings.heartbeat.direct_policy == "block" and entry.get("chatType", "direct") == "direct":
-        return "dm-blocked"
     channel = str(entry.get("lastChannel") or "") or None
-    if target != "last" and channel is not None and target != channel:
-        return "no-target"
-    visible = visibility_of(agent.settings.channels, channel, agent.settings.heartbeat.account_id)
-    return None if visible.show_alerts else "alerts-disabled"
+    refusal = None
+    if target == "none":
+        refusal = "target-none"
+    elif not entry.get("sessionId") or (target != "last" and channel is not None and target != channel):
+        refusal = "no-target"
+    elif beat.direct_policy == "block" and entry.get("chatType", "direct") == "direct":
+        refusal = "dm-blocked"
+    shows = visibility_of(agent.settings.channels, channel, beat.account_id)
+    return Route(refusal, shows, beat.sink is not None)
 
 
-async def _send(agent: Agent, key: str, prompt: str, text: str, route: str | None) -> str | None:
-    """Deliver an alert; return why it reached nobody."""
+async def _send(agent: Agent, key: str, prompt: str, texts: Sequence[str], refusal: str | None) -> str | None:
+    """Deliver texts, to the sink and to the session; return why they reached nobody."""
     sink = agent.settings.heartbeat.sink
-    problem = route
+    problem = refusal
     if sink is not None:
         raw = sink.model_dump(by_alias=True, exclude_none=True)
-        event: Mapping[str, Any] = {"action": "heartbeat", "agentId": agent.id, "summary": text}
-        done = await deliver(text, raw, agent, event=event, heading="Heartbeat")
+        whole = "\n\n".join(texts)
+        event: Mapping[str, Any] = {"action": "heartbeat", "agentId": agent.id, "summary": whole}
+        done = await deliver(whole, raw, agent, event=event, heading="Heartbeat")
         problem = None if done.status == "delivered" else done.error
     if problem is not None:
         return problem
-    if route is None:
+    if refusal is None:
         asked = user_message([text_block(prompt)], agent.clock.now(), provenance={"kind": "internal_system"})
-        await append_to_session(agent, key, (asked, mirror(text, agent)))
+        await append_to_session(agent, key, (asked, *(mirror(text, agent) for text in texts)))
     return None

@@ -44,6 +44,7 @@ async def run_detached(agent: Agent, inbound: Inbound, *, timeout_s: float | Non
             session_key=context.session_key,
             session_id=outcome.session.session_id if outcome.session else "",
             trace=outcome.trace,
+            messages=tuple(outcome.state.get("messages", ())),
         )
     finally:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)

@@ -232,3 +232,72 @@ async def test_a_light_beat_sees_the_task_file_only(tmp_path: Path) -> None:
 def test_the_seed_of_a_home_stays(tmp_path: Path) -> None:
     made = bench(tmp_path)
     assert ensure_seed(made.home.home, "other") == ensure_seed(made.home.home, "another")
+
+
+THINKING = {"type": "thinking", "thinking": "97 % is above the limit of 90 %."}
+
+
+@pytest.mark.parametrize(("included", "expected"), [(True, 2), (False, 1)])
+async def test_the_reasoning_goes_out_before_the_alert_when_it_is_asked_for(
+    tmp_path: Path, included: bool, expected: int
+) -> None:
+    wanted = f"agents.defaults.heartbeat.includeReasoning={str(included).lower()}"
+    made = bench(tmp_path, "agents.defaults.heartbeat.target=last", wanted)
+    await made.agent.turn("hello")
+    made.model.enqueue([THINKING, {"type": "text", "text": "Disk is at 97 %"}])
+    assert (await run_beat(made.agent)).reason == "sent"
+    said = [text for role, text in made.spoken() if role == "assistant"][1:]
+    assert len(said) == expected
+    assert said[-1] == "Disk is at 97 %"
+    assert said[0] == ("Reasoning:\n97 % is above the limit of 90 %." if included else "Disk is at 97 %")
+
+
+async def test_the_reasoning_of_a_quiet_beat_stays_inside(tmp_path: Path) -> None:
+    wanted = ("agents.defaults.heartbeat.target=last", "agents.defaults.heartbeat.includeReasoning=true")
+    made = bench(tmp_path, *wanted)
+    await made.agent.turn("hello")
+    made.model.enqueue([THINKING, {"type": "text", "text": "HEARTBEAT_OK"}])
+    assert (await run_beat(made.agent)).reason == "ok-token"
+    assert len(made.spoken()) == 2
+
+
+CALL = {"type": "toolCall", "id": "t1", "name": "nothing_like_it", "arguments": {}}
+
+
+@pytest.mark.parametrize(("suppressed", "answer", "reason"), [
+    (False, "", "sent"), (True, "", "ok-empty"), (False, "HEARTBEAT_OK", "ok-token"), (False, "NO_REPLY", "ok-empty"),
+])  # fmt: skip
+async def test_a_beat_that_ends_without_a_word_after_a_failed_tool_warns_unless_told_not_to(
+    tmp_path: Path, suppressed: bool, answer: str, reason: str
+) -> None:
+    setting = f"agents.defaults.heartbeat.suppressToolErrorWarnings={str(suppressed).lower()}"
+    made = bench(tmp_path, "agents.defaults.heartbeat.target=last", setting)
+    await made.agent.turn("hello")
+    made.model.enqueue([CALL], answer)
+    assert (await run_beat(made.agent)).reason == reason
+    said = [text for role, text in made.spoken() if role == "assistant"][1:]
+    assert bool(said) is (reason == "sent")
+    assert not said or said[0].startswith("The tool nothing_like_it failed: ")
+
+
+async def test_a_channel_that_shows_ok_is_told_that_nothing_needs_attention(tmp_path: Path) -> None:
+    shows = 'channels={"defaults":{"heartbeat":{"showOk":true}}}'
+    made = bench(tmp_path, "agents.defaults.heartbeat.target=last", shows)
+    await made.agent.turn("hello")
+    assert (await beat(made, "HEARTBEAT_OK all quiet")).reason == "ok-token"
+    assert made.spoken()[-1] == ("assistant", "HEARTBEAT_OK")
+
+
+async def test_alerts_can_be_switched_off_while_ok_is_shown(tmp_path: Path) -> None:
+    shows = 'channels={"defaults":{"heartbeat":{"showOk":true,"showAlerts":false}}}'
+    made = bench(tmp_path, "agents.defaults.heartbeat.target=last", shows)
+    await made.agent.turn("hello")
+    assert (await beat(made, "Disk is at 97 %")).reason == "alerts-disabled"
+    assert len(made.spoken()) == 2
+
+
+async def test_when_nothing_is_shown_there_is_no_beat(tmp_path: Path) -> None:
+    nothing = '{"showOk":false,"showAlerts":false,"useIndicator":false}'
+    made = bench(tmp_path, f'channels={{"defaults":{{"heartbeat":{nothing}}}}}')
+    assert (await beat(made, "HEARTBEAT_OK")).reason == "alerts-disabled"
+    assert made.model.requests == []
