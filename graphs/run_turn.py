@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from graphs.drawing import drawable
 from graphs.turn import RECURSION_LIMIT, TurnGraph, turn_graph
+from nodes.compaction.settings import timeout_ms
 from nodes.persist import turn_number
 from nodes.segments import prompt_segments
 from nodes.state import Attempts, Reply, SessionFacts, TurnContext, TurnState
@@ -89,7 +90,7 @@ async def run_turn(
         error: str | None = None
         try:
             compiled = graph or turn_graph()
-            async with asyncio.timeout_at(context.deadline and context.deadline + _GRACE_S):
+            async with asyncio.timeout_at(context.deadline and context.deadline + _grace_s(context)):
                 state = await compiled.ainvoke(  # type: ignore[assignment]
                     state, context=context, config={"recursion_limit": RECURSION_LIMIT}
                 )
@@ -123,7 +124,15 @@ async def _tell_end(context: TurnContext, state: TurnState, error: str | None, s
     context.collector.note(failed)
 
 
-# The loop ends model and tool calls at the deadline by itself; this bounds what does not listen.
+def _grace_s(context: TurnContext) -> float:
+    """Return how long a turn may go on beyond its deadline.
+
+    Model and tool calls end at the deadline by themselves and a compaction has a time of its own, by which it moves
+    the deadline (spec/compaction.md 6.3); this bounds what does not listen.
+    """
+    return _GRACE_S + timeout_ms(context.settings.compaction.timeout_seconds) / 1000
+
+
 _GRACE_S = 30.0
 
 

@@ -122,7 +122,8 @@ def _overflow(governed: Governed, context: TurnContext, attempts: Attempts, *, i
     if governed.route == "fits":
         return None
     compaction = context.settings.compaction
-    may_compact = compaction.mode != "off" and attempts.failed is None and attempts.compactions == 0
+    ahead = compaction.enabled and compaction.mode != "off"  # else only what the provider would refuse is held back
+    may_compact = ahead and attempts.failed is None and attempts.compactions == 0
     if may_compact and (is_first or compaction.mid_turn_precheck.enabled):
         return ModelError(f"the request does not fit: {governed.check.why}", kind="overflow")
     if governed.check.counted_tokens > context.window_tokens:

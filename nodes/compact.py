@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,16 @@ from nodes.events import emit
 from nodes.overflow import has_oversized_results, next_recovery
 from nodes.record import record_failure
 from nodes.state import Attempts, Reply, TurnContext, TurnState
+from stores.events import AgentEvent, EventFile
+from turngraph.clock import to_ms
 from turngraph.decisions import Decision
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
 START_NOTICE = "🧹 Compacting context..."
+DONE_NOTICE = "🧹 Auto-compaction complete (count {count})."
+_VERBOSE = frozenset({"on", "full"})  # verboseLevel of the session
 
 
 async def compact(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, Any]:
@@ -35,18 +40,20 @@ async def compact(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, 
     emit(runtime, "auto_compaction_start", reason=trigger)
     if context.settings.compaction.notify_user:
         emit(runtime, "notice", text=START_NOTICE)
-    outcome = await _cancellable(
+    outcome = await _outside_the_turns_time(
+        context,
         run_compaction(
             context,
             state["session"],
             trigger=trigger,
             focus=state.get("command_text") if manual else None,
-            halvings=attempts.compactions if trigger in ("overflow", "timeout_recovery") else 0,
+            halvings=attempts.compactions if trigger in FORCED else 0,
         ),
-        context.cancel,
     )
     will_retry = outcome.compacted and not manual
     emit(runtime, "auto_compaction_end", reason=trigger, willRetry=will_retry, errorMessage=outcome.reason)
+    if will_retry and state["session"].entry.get("verboseLevel") in _VERBOSE:
+        emit(runtime, "notice", text=DONE_NOTICE.format(count=outcome.count))
     update = _update(state, outcome, attempts, trigger, context)
     reply = update.get("reply")
     if reply is not None and reply.kind == "error" and state.get("user_entry_id"):
@@ -68,7 +75,10 @@ def _update(
         entry = context.sessions.find(state["session"].key).entry
         update["session"] = replace(state["session"], entry=entry or state["session"].entry)
     if trigger == "manual":
-        return update | {"route": "answered", "why": "/compact", "reply": _manual_reply(outcome)}
+        reply = _manual_reply(outcome, context.window_tokens)
+        if outcome.compacted and context.live:
+            _tell_next_turn(reply.text, context)
+        return update | {"route": "answered", "why": "/compact", "reply": reply}
     if outcome.compacted:
         why = f"{outcome.tokens_before} tokens became {outcome.tokens_after}"
         return update | {"route": "compacted", "why": why}
@@ -83,14 +93,34 @@ def _update(
     return update
 
 
-def _manual_reply(outcome: Outcome) -> Reply:
-    if outcome.compacted:
-        return Reply("command", f"⚙️ Compacted ({outcome.tokens_before} → {outcome.tokens_after} tokens)")
+def _manual_reply(outcome: Outcome, window_tokens: int) -> Reply:
+    if outcome.tokens_before and outcome.tokens_after and outcome.compacted:
+        sizes = f"{outcome.tokens_before:,} → {outcome.tokens_after:,} tokens"
+        usage = f"context {outcome.tokens_after / window_tokens:.0%} of {window_tokens:,}"
+        return Reply("command", f"⚙️ Compacted ({sizes}) • {usage}")
     head = "Compaction failed" if outcome.failed else "Compaction skipped"
     return Reply("command", f"⚙️ {head}: {outcome.reason}", "CompactionFailed" if outcome.failed else None)
 
 
-async def _cancellable(work: Any, cancel: asyncio.Event) -> Outcome:
+def _tell_next_turn(text: str, context: TurnContext) -> None:
+    event = AgentEvent(
+        context.ids.uuid(), "event", text, int(to_ms(context.clock.now())), "compact", context.session_key or None
+    )
+    EventFile(context.home.events_file(context.agent_id)).add(event)
+
+
+async def _outside_the_turns_time(context: TurnContext, work: Coroutine[Any, Any, Outcome]) -> Outcome:
+    """Run a compaction; it has a time limit of its own and takes nothing from that of the turn (section 6.3)."""
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    try:
+        return await _cancellable(work, context.cancel)
+    finally:
+        if context.deadline is not None:
+            context.deadline += loop.time() - started
+
+
+async def _cancellable(work: Coroutine[Any, Any, Outcome], cancel: asyncio.Event) -> Outcome:
     """Run ``work`` until it is done or the turn is cancelled."""
     task: asyncio.Task[Outcome] = asyncio.ensure_future(work)
     stop = asyncio.ensure_future(cancel.wait())

@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 TIMEOUT_S = 15.0  # spec/settings.md section 8
-HOOK_TIMEOUT_S = {"agent_end": 30.0, "before_compaction": 30.0, "after_compaction": 30.0, "gateway_stop": 5.0}
+HOOK_TIMEOUT_S = {
+    "agent_end": 30.0,
+    "before_compaction": 30.0,
+    "after_compaction": 30.0,
+    "write_summary": 300.0,
+    "gateway_stop": 5.0,
+}
 
 Answer = TypeVar("Answer")
 

@@ -141,6 +141,12 @@ class HookSpecs:
         """Observer: the history was summarised."""
 
     @hookspec
+    def write_summary(
+        self, system: str, prompt: str, max_output_tokens: int | None, context: HookContext
+    ) -> str | None:
+        """Named: summarise what ``prompt`` holds, as ``system`` asks; only the plugin of ``compaction.provider``."""
+
+    @hookspec
     def before_reset(self, session_file: Path, messages: Sequence[Message], reason: str, context: HookContext) -> None:
         """Observer: a session is about to be replaced by a new one."""
 

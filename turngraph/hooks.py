@@ -1,9 +1,10 @@
 """Hooks: asks the plugins of a home in the order of their priority, merges their answers, survives their failures.
 
-Four kinds of hook: *observers* run side by side and their answers are ignored; *modifying* hooks run one after
+Kinds of hook: *observers* run side by side and their answers are ignored; *modifying* hooks run one after
 another and are merged; *claiming* hooks stop at the first plugin that takes the message; *message* hooks are
-synchronous chains. A plugin that fails or is too slow leaves a Decision and is skipped; only ``before_tool_call`` is
-a guard: there a failure blocks the call, since a guard that crashed has allowed nothing.
+synchronous chains; ``write_summary`` is asked of the one plugin that the settings name. A plugin that fails or is too
+slow leaves a Decision and is skipped; only ``before_tool_call`` is a guard: there a failure blocks the call, since a
+guard that crashed has allowed nothing.
 The hooks are described in :mod:`turngraph.hook_specs`, one call in :mod:`turngraph.hook_calls`, loading in
 :mod:`turngraph.plugins`.
 Source: spec/context.md section 7.
@@ -17,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from turngraph.decisions import Decision, What
-from turngraph.errors import PluginError
+from turngraph.errors import ModelError, PluginError
 from turngraph.hook_calls import Answer, CallFailed, Handler, ask, ask_now
 from turngraph.hook_results import (
     AgentStart,
@@ -260,6 +261,30 @@ class Hooks:
                 decisions.append(_rewrote("before_message_write", handler.plugin, current, answer.message))
                 current = answer.message
         return Written(current, tuple(decisions))
+
+    # What one plugin is asked by name
+
+    async def write_summary(
+        self, plugin: str, context: HookContext, *, system: str, prompt: str, max_output_tokens: int | None
+    ) -> str:
+        """Let the plugin of that id write a summary.
+
+        Raises:
+            ModelError: it is not loaded or writes none (kind "missing"), it failed, or it had nothing to say.
+        """
+        handler = next((found for found in self._of("write_summary") if found.plugin == plugin), None)
+        if handler is None:
+            raise ModelError(f"compaction.provider: no loaded plugin {plugin!r} writes summaries", kind="missing")
+        event = {"system": system, "prompt": prompt, "max_output_tokens": max_output_tokens, "context": context}
+        try:
+            text = await ask("write_summary", handler, event, str)
+        except CallFailed as failure:
+            if not self._catch_errors:
+                raise PluginError(f"plugin {plugin}, hook write_summary: {failure}") from failure
+            raise ModelError(f"plugin {plugin} {failure}") from failure
+        if not text:
+            raise ModelError(f"plugin {plugin} wrote no summary")
+        return text
 
     # What is only told
 

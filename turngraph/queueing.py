@@ -6,7 +6,7 @@ Source: spec/context.md section 8.3, spec/settings.md section 5.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -68,21 +68,39 @@ def arrival(mode: QueueMode) -> Arrival:
     )
 
 
-def next_turns(waiting: Waiting, mode: QueueMode) -> tuple[Inbound, ...]:
+def next_turns(
+    waiting: Waiting, mode: QueueMode, alone: Callable[[Inbound], object] = lambda _: False
+) -> tuple[Inbound, ...]:
     """Return the turns that the waiting messages make: one for all of them, or one each.
 
+    A message that ``alone`` picks out, such as a command, is never joined with others.
     Messages that were dropped are named in front of the first turn. With ``interrupt`` only the newest counts; what it
     overtakes stands in front of it, so that nothing a user wrote is lost.
     """
     if not waiting.messages:
         return ()
     separate = mode in ("followup", "steer-backlog")
-    turns = waiting.messages if separate else (_merged(waiting.messages),)
+    turns = waiting.messages if separate else tuple(_merged(run) for run in _runs(waiting.messages, alone))
     if not waiting.dropped:
         return turns
     lines = "\n".join(f"- {line}" for line in waiting.dropped)
     note = f"[{len(waiting.dropped)} earlier messages did not fit the queue:\n{lines}]"
-    return (replace(turns[0], text=f"{note}\n\n{turns[0].text}"), *turns[1:])
+    first = next((index for index, turn in enumerate(turns) if not alone(turn)), 0)
+    told = replace(turns[first], text=f"{note}\n\n{turns[first].text}")
+    return (*turns[:first], told, *turns[first + 1 :])
+
+
+def _runs(messages: Sequence[Inbound], alone: Callable[[Inbound], object]) -> list[list[Inbound]]:
+    runs: list[list[Inbound]] = []
+    open_run = False
+    for message in messages:
+        single = bool(alone(message))
+        if open_run and not single:
+            runs[-1].append(message)
+        else:
+            runs.append([message])
+        open_run = not single
+    return runs
 
 
 def _merged(messages: Sequence[Inbound]) -> Inbound:

@@ -6,6 +6,8 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from nodes.chat_commands import asked_of
+from turngraph.errors import SessionBusy
 from turngraph.inbound import Inbound
 from turngraph.queueing import Waiting, arrival, next_turns
 from turngraph.session_routing import inbound_key
@@ -13,6 +15,9 @@ from turngraph.session_routing import inbound_key
 if TYPE_CHECKING:
     from nodes.state import TurnContext
     from turngraph.api import Agent, TurnResult
+
+ENDING_COMMANDS = frozenset({"new", "reset", "compact"})
+END_WAIT_S = 15.0  # for a running turn that such a command ends
 
 
 @dataclass(slots=True)
@@ -40,7 +45,10 @@ class Receiver:
         if busy is None:
             return await self._serve(key, inbound)
         queue = settings.messages.queue
-        act = arrival(queue.by_channel.get(inbound.channel or "", queue.mode))
+        command = asked_of(inbound, settings).command
+        if command in ENDING_COMMANDS:
+            return await self._end_turn(busy, inbound)
+        act = arrival("followup" if command else queue.by_channel.get(inbound.channel or "", queue.mode))
         if act.steers:
             busy.context.steering.put_nowait(inbound)
             if not act.waits:
@@ -51,6 +59,17 @@ class Receiver:
             return None
         if act.interrupts:
             busy.current.cancel()
+        return await asyncio.shield(busy.following)
+
+    async def _end_turn(self, busy: _Busy, inbound: Inbound) -> TurnResult:
+        """End the running turn for a command that changes the session, which runs next (spec/compaction.md 5.6)."""
+        busy.waiting = replace(busy.waiting, messages=(*busy.waiting.messages, inbound))
+        busy.current.cancel()
+        _, running = await asyncio.wait([busy.current], timeout=END_WAIT_S)
+        if running:
+            others = tuple(message for message in busy.waiting.messages if message is not inbound)
+            busy.waiting = replace(busy.waiting, messages=others)
+            raise SessionBusy(f"the running turn did not end within {END_WAIT_S:g} s; send the command again later")
         return await asyncio.shield(busy.following)
 
     async def _serve(self, key: str, inbound: Inbound) -> TurnResult:
@@ -80,7 +99,8 @@ class Receiver:
                 seen = len(busy.waiting.messages)
                 await asyncio.sleep(queue.debounce_ms / 1000)
             channel = busy.waiting.messages[-1].channel or ""
-            turns = next_turns(busy.waiting, queue.by_channel.get(channel, queue.mode))
+            mode = queue.by_channel.get(channel, queue.mode)
+            turns = next_turns(busy.waiting, mode, lambda message: asked_of(message, self._agent.settings).command)
             del self._busy[key]
             results = [await self._serve(key, turn) for turn in turns]
         except BaseException as failure:

@@ -13,6 +13,8 @@ from nodes.compaction.ask import Summariser
 from nodes.compaction.cycle import compaction_count
 from nodes.compaction.instructions import custom_focus
 from nodes.compaction.outcome import NODE, Outcome, Trigger, failed_outcome, made_decisions, refused
+from nodes.compaction.plugin_summariser import PROVIDER as PLUGIN
+from nodes.compaction.plugin_summariser import PluginSummariser
 from nodes.compaction.preparation import NotPrepared, Preparation, prepare_compaction
 from nodes.compaction.refresh import summary_rules
 from nodes.compaction.settings import MAX_RETRIES, Limits, clamped, effective_settings, timeout_ms
@@ -109,26 +111,34 @@ def _plan(context: TurnContext, halvings: int, *, forced: bool) -> tuple[Limits,
 async def _summary(context: TurnContext, plan: Preparation, policy: SummaryPolicy, summariser: Summariser) -> Summary:
     if not summariser.models:
         return extracted_summary(plan, policy, context.counter)
+    offline = all(model.facts.provider == PLUGIN for model in summariser.models)
     make = plain_summary if context.settings.compaction.mode == "default" else model_summary
     try:
         return await make(plan, policy, summariser.ask, context.counter)
     except ModelError as error:
-        if not context.settings.compaction.extractive_fallback:
+        if not (offline or context.settings.compaction.extractive_fallback):
             raise
-        summariser.failures.append(f"extractive summary in place of a model's: {error.kind}")
+        summariser.failures.append(f"extractive summary in place of the summariser's: {error.kind}")
         return extracted_summary(plan, policy, context.counter)
 
 
 def _summariser(context: TurnContext) -> Summariser:
-    """Return the models to ask; none where the summary is to be extractive (offline, and replay without a model)."""
+    """Return the models to ask; none where the summary is to be extractive (offline, and replay without a model).
+
+    The plugin that ``compaction.provider`` names stands before them.
+    """
     chosen: tuple[Model, ...] = (context.model, *context.fallbacks)
     if context.summariser is not None:
         chosen = (context.summariser, *context.summariser_fallbacks)
     elif not context.live:
         chosen = ()
     models = tuple(model for model in chosen if model.facts.provider != OFFLINE)
-    thinking = context.settings.compaction.thinking_level
-    return Summariser(models, context.clock, thinking)
+    settings = context.settings.compaction
+    if settings.provider and context.live:
+        window = context.window_tokens
+        plugin = PluginSummariser(settings.provider, context.hooks, context.hook_context, context.clock, window)
+        models = (plugin, *models)
+    return Summariser(models, context.clock, settings.thinking_level)
 
 
 def _policy(context: TurnContext, limits: Limits, summariser: Summariser, focus: str | None) -> SummaryPolicy:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from nodes.compaction.fit import fit_prompt
 from nodes.compaction.outcome import classify_reason
 from nodes.compaction.run import run_compaction
 from nodes.state import Attempts
+from stores.events import EventFile
 from stores.transcripts import Transcript
 from tests.builders import assistant, call, result, user
 from tests.turn_home import KEY, NOON, TurnHome, make_home, scripted
@@ -23,7 +25,9 @@ from turngraph.errors import ModelError
 from turngraph.hook_calls import Handler
 from turngraph.hooks import Hooks
 from turngraph.messages import Message
-from turngraph.models.model import ModelRequest
+from turngraph.models.model import ModelFacts, ModelRequest
+from turngraph.models.offline import OfflineModel
+from turngraph.models.scripted import ScriptedModel
 from turngraph.summary_sections import build_sections, has_required_sections
 from turngraph.tokens import EstimateCounter, TiktokenCounter
 
@@ -184,6 +188,85 @@ def test_the_extractive_summary_stands_in_only_when_the_user_allows_it(tmp_path:
     home.say(*turns(30))
     assert run(home)["route"] == "compacted"
     assert home.transcript.branch()[-1].raw["turngraph"]["maker"] == "extractive"
+
+
+def with_plugin(home: TurnHome, answer: Any) -> list[Any]:
+    """Let a plugin write the summaries of ``home``; return what it was asked."""
+    asked: list[Any] = []
+
+    def write(prompt: str, system: str) -> Any:
+        asked.append(prompt)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    home.context.hooks = Hooks({"write_summary": [Handler("scribe", write, ("prompt", "system"))]})
+    return asked
+
+
+def test_a_plugin_that_the_settings_name_writes_the_summary(tmp_path: Path) -> None:
+    model = scripted(then=GOOD, window=16_000)
+    home = make_home(tmp_path, model=model, settings={"compaction": SMALL["compaction"] | {"provider": "scribe"}})
+    asked = with_plugin(home, GOOD.replace("DuckDB", "SQLite"))
+    home.say(*turns(30))
+    assert run(home)["route"] == "compacted"
+    assert "<conversation>" in asked[0] and model.requests == []
+    assert home.transcript.branch()[-1].raw["turngraph"]["models"] == ["plugin:scribe"]
+    assert "Use SQLite" in summary_of(home)
+
+
+@pytest.mark.parametrize("answer", [ValueError("secret text"), "", 7], ids=["raises", "says nothing", "no text"])
+def test_a_plugin_that_fails_is_replaced_by_the_model(tmp_path: Path, answer: Any) -> None:
+    home = make_home(
+        tmp_path,
+        model=scripted(then=GOOD, window=16_000),
+        settings={"compaction": SMALL["compaction"] | {"provider": "scribe"}},
+    )
+    with_plugin(home, answer)
+    home.say(*turns(30))
+    update = run(home)
+    assert update["route"] == "compacted"
+    assert home.transcript.branch()[-1].raw["turngraph"]["models"] == ["scripted:scripted"]
+    assert update["decisions"][0].data["failures"][0].startswith("plugin:scribe: ")
+    assert "secret text" not in str(update["decisions"])
+
+
+def test_offline_a_plugin_that_is_not_loaded_leaves_the_extractive_summary(tmp_path: Path) -> None:
+    compaction = SMALL["compaction"] | {"provider": "nobody"}
+    home = make_home(tmp_path, model=OfflineModel(), settings={"compaction": compaction, "context_tokens": 16_000})
+    home.say(*turns(30))
+    update = run(home)
+    assert home.transcript.branch()[-1].raw["turngraph"]["maker"] == "extractive"
+    assert update["decisions"][0].data["failures"][0] == "plugin:nobody: missing"
+
+
+def test_the_user_hears_of_a_compaction_where_the_session_is_verbose(tmp_path: Path) -> None:
+    home = make_home(tmp_path, model=scripted(then=GOOD, window=16_000), settings=SMALL)
+    home.say(*turns(30))
+    entry = home.context.sessions.update(KEY, {"verboseLevel": "on"})
+    run(home, session=replace(home.session, entry=entry))
+    notices = [event["text"] for event in home.runtime.events if event["type"] == "notice"]
+    assert notices == ["🧹 Auto-compaction complete (count 1)."]
+
+
+class Slow(ScriptedModel):
+    """Thinks for a while before it answers."""
+
+    async def stream(self, request: ModelRequest) -> Any:
+        await asyncio.sleep(0.05)
+        async for event in super().stream(request):
+            yield event
+
+
+async def test_a_compaction_takes_nothing_from_the_time_of_the_turn(tmp_path: Path) -> None:
+    """The run timer stands still while a compaction runs: spec/compaction.md 6.3."""
+
+    slow = Slow(then=GOOD, facts=ModelFacts("scripted", "model", context_window=16_000))
+    home = make_home(tmp_path, model=slow, settings=SMALL)
+    home.say(*turns(30))
+    home.context.deadline = deadline = asyncio.get_running_loop().time() + 1
+    await compact(home.state(), home.runtime)  # type: ignore[arg-type]
+    assert home.context.deadline >= deadline + 0.05
 
 
 def test_compaction_can_be_off(tmp_path: Path) -> None:
@@ -347,7 +430,10 @@ def test_the_manual_command_answers_with_the_sizes(tmp_path: Path) -> None:
     home.say(*turns(30))
     update = run(home, command="compact", command_text="the database")
     assert update["route"] == "answered"
-    assert re.fullmatch(r"⚙️ Compacted \(\d+ → \d+ tokens\)", update["reply"].text)
+    sizes = r"⚙️ Compacted \(1\d,\d{3} → \d,\d{3} tokens\) • context \d% of 16,000"
+    assert re.fullmatch(sizes, update["reply"].text)
+    (told,) = EventFile(home.context.home.events_file("main")).waiting("event", KEY)
+    assert told.text == update["reply"].text
     assert "the database" in model.requests[0].messages[0].text
     home = make_home(tmp_path / "small", model=scripted(window=16_000))
     home.say(user("hi"))

@@ -97,6 +97,43 @@ async def test_messages_of_other_sessions_run_side_by_side(tmp_path: Path) -> No
     await first
 
 
+async def test_a_compaction_ends_the_running_turn_and_is_not_joined_with_what_waits(tmp_path: Path) -> None:
+    gate = Gate(["never said"])
+    agent = _agent(tmp_path, "collect", gate)
+    first = asyncio.create_task(agent.receive("one"))
+    await gate.asked.wait()
+    waiting = asyncio.create_task(agent.receive("two"))
+    await asyncio.sleep(0.01)
+    await asyncio.wait_for(agent.receive("/compact the plan"), 20)
+    gate.open.set()
+    await asyncio.gather(first, waiting)
+    replies = [trace.facts["reply"] for trace in agent.traces().turns()]
+    assert replies.count("command") == 1
+    assert all("/compact" not in text for asked in _users(gate) for text in asked)
+    assert _users(gate)[-1] == ["one\n\ntwo"]
+
+
+async def test_a_command_that_shows_waits_for_its_turn_and_does_not_steer(tmp_path: Path) -> None:
+    gate = Gate(["first"])
+    agent = _agent(tmp_path, "steer", gate)
+    first = asyncio.create_task(agent.receive("one"))
+    await gate.asked.wait()
+    status = asyncio.create_task(agent.receive("/status"))
+    await asyncio.sleep(0.01)
+    gate.open.set()
+    result = await status
+    assert (await first) is not None
+    assert result is not None and result.kind == "command" and result.text.startswith("Session ")
+    assert _users(gate) == [["one"]]
+
+
+def test_a_command_has_a_turn_of_its_own_and_no_note_in_front_of_it() -> None:
+    waiting = Waiting(tuple(Inbound(text=text) for text in ("/compact", "a", "b", "/status", "c")), dropped=("old",))
+    turns = next_turns(waiting, "collect", lambda message: message.text.startswith("/"))
+    assert [turn.text.rpartition("]\n\n")[2] for turn in turns] == ["/compact", "a\n\nb", "/status", "c"]
+    assert turns[0].text == "/compact" and "- old" in turns[1].text
+
+
 @pytest.mark.parametrize(
     ("drop", "kept", "said"),
     [("old", ["b", "c"], ""), ("new", ["a", "b"], ""), ("summarize", ["b", "c"], "- a")],

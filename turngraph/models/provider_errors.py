@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from pydantic import ValidationError
+
 from turngraph.credentials import mask_credentials
 from turngraph.errors import ModelError, ModelErrorKind
 
@@ -96,7 +98,13 @@ def _kind(error: BaseException, status: int | None) -> ModelErrorKind:
         return "quota"
     by_status = _STATUSES.get(status, "server" if status >= 500 else "other") if status is not None else None
     told = _by_type(error) or by_status or by_code
-    return told or ("server" if _NOTHING_CAME.search(str(error)) else "other")
+    return told or ("server" if _NOTHING_CAME.search(str(error)) or _has_unreadable_call(error) else "other")
+
+
+def _has_unreadable_call(error: BaseException) -> bool:
+    """Whether the package could not take in a tool call of the answer, such as one whose arguments are a list."""
+    details = error.errors(include_input=False) if isinstance(error, ValidationError) else ()
+    return any(part == "tool_calls" for detail in details for part in detail["loc"])
 
 
 def _by_type(error: BaseException) -> ModelErrorKind | None:
@@ -189,6 +197,8 @@ def _retry_delay_s(error: BaseException) -> float | None:
 
 
 def _told(error: BaseException, secrets: Collection[str]) -> str:
+    if _has_unreadable_call(error):
+        return "a tool call of the answer has arguments that are no object"  # its own text repeats them
     text = str(error).strip().replace("\n", " ")
     for secret in secrets:
         if secret:
