@@ -272,6 +272,43 @@ async def test_repeated_failures_are_announced_once_within_the_cooldown(bench: B
     assert texts[0].startswith('Cron job "news" failed 2 times\nLast error: ')
 
 
+NO_MODEL = ModelError("no such model", kind="missing")
+
+
+async def fail(bench: Bench, times: int) -> None:
+    for _ in range(times):
+        bench.model.enqueue(*[NO_MODEL] * 3)
+        await bench.tick(seconds=3600)
+        bench.model._answers.clear()
+
+
+async def test_an_alert_goes_where_the_results_go(bench: Bench) -> None:
+    await bench.agent.turn("hello")
+    sink = {"kind": "file", "path": "alerts.md"}
+    bench.add("news", every(3600), failureAlert={"after": 2}, turngraph={"sink": sink})
+    await fail(bench, 2)
+    written = (bench.home.home.workspace("main", bench.agent.settings) / "alerts.md").read_text()
+    assert written.count('Cron job "news" failed 2 times') == 1
+    assert EventFile(bench.home.home.events_file("main")).waiting("event") == ()
+
+
+async def test_an_alert_that_names_a_session_is_put_into_it(bench: Bench) -> None:
+    key = "agent:main:telegram:direct:7"
+    bench.add("news", every(3600), failureAlert={"after": 1, "to": key, "mode": "announce"})
+    await fail(bench, 1)
+    assert bench.spoken(key)[-1][1].startswith('Cron job "news" failed 1 times')
+
+
+async def test_a_failure_destination_is_told_of_each_failed_run(bench: Bench) -> None:
+    await bench.agent.turn("hello")
+    bench.add("news", every(3600), delivery={"mode": "none", "failureDestination": {"mode": "announce"}})
+    bench.add("calm", every(3600), delivery={"bestEffort": True, "failureDestination": {"mode": "announce"}})
+    await fail(bench, 2)
+    told = [text for role, text in bench.spoken() if role == "assistant" and "failed" in text]
+    assert len(told) == 2
+    assert all(text.startswith('Cron job "news" failed: ') for text in told)
+
+
 async def test_two_dispatchers_on_one_store_do_not_run_a_slot_twice(tmp_path: Path) -> None:
     first = Bench(tmp_path / "home")
     first.add("news", every(60))

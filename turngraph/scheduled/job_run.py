@@ -23,10 +23,11 @@ from turngraph.heartbeat_text import is_ack
 from turngraph.inbound import Inbound
 from turngraph.scheduled.beat import beat_session, run_beat
 from turngraph.scheduled.delivery import NOT_REQUESTED, Delivered, deliver
+from turngraph.scheduled.destinations import alert_sink, failure_sink, result_sink
 from turngraph.scheduled.run_sessions import record_run
 from turngraph.schedules.job import Job, RunStatus
-from turngraph.schedules.results import Applied, RunResult, apply_result
-from turngraph.session_keys import main_session_key, store_key
+from turngraph.schedules.results import SHOWN_ERROR_CHARS, Applied, RunResult, apply_result
+from turngraph.session_keys import store_key
 
 if TYPE_CHECKING:
     from turngraph.api import Agent, Turngraph
@@ -132,9 +133,10 @@ async def run_claimed(agent: Agent, store: JobStore, job: Job, slot: Slot) -> Jo
         delivered.error,
         forced=slot.slot_ms is None,
     )
-    return await asyncio.to_thread(
-        _record, agent, store, job, slot, replace(worked, status=status, error=error), result
-    )
+    worked = replace(worked, status=status, error=error)
+    run = await asyncio.to_thread(_record, agent, store, job, slot, worked, result)
+    await _tell_of_failure(agent, job, run)
+    return run
 
 
 def interrupt(agent: Agent, store: JobStore, job_id: str, slot: Slot) -> None:
@@ -208,7 +210,7 @@ async def _agent_turn(agent: Agent, job: Job, slot: Slot) -> Worked:
     key = f"agent:{agent.id}:cron:{job.id}" if isolated else _named_session(agent, job)
     lines = [f"[cron:{job.id} {job.name}] {job.payload.get('message') or ''}"]
     lines.append(time_line(agent.clock.now(), agent.settings.zone))
-    if _sink(agent, job) is not None:
+    if result_sink(agent, job) is not None:
         lines.append(PLAIN_TEXT)
     inbound = Inbound(
         text="\n".join(lines),
@@ -240,22 +242,8 @@ def _named_session(agent: Agent, job: Job) -> str:
     return store_key(agent.id, "main" if wanted == "current" else wanted, agent.settings.session.main_key)
 
 
-def _sink(agent: Agent, job: Job) -> Mapping[str, Any] | None:
-    """Return where the result goes; an announcement goes to the agent's main session."""
-    own = job.own.get("sink")
-    if isinstance(own, Mapping):
-        return own
-    mode = job.delivery.get("mode")
-    if mode == "webhook":
-        return {"kind": "webhook", "url": job.delivery.get("to")}
-    if mode == "announce":
-        return {"kind": "session", "sessionKey": main_session_key(agent.id, agent.settings.session.main_key)}
-    legacy = agent.settings.cron.webhook
-    return {"kind": "webhook", "url": legacy} if legacy and job.raw.get("notify") is True else None
-
-
 async def _deliver(agent: Agent, job: Job, worked: Worked, started_ms: int, ended_ms: int, slot: Slot) -> Delivered:
-    sink = _sink(agent, job)
+    sink = result_sink(agent, job)
     if sink is None or (job.target == "main" and sink.get("kind") == "session"):
         return NOT_REQUESTED
     if worked.status != "ok" or not worked.text.strip() or is_silent(worked.text) or is_ack(worked.text, 0):
@@ -316,9 +304,29 @@ def _record(agent: Agent, store: JobStore, job: Job, slot: Slot, worked: Worked,
         store.update(job.id, lambda known: _forced(known, result))
     else:
         store.update(job.id, apply)
-    for notice in (*applied.notices, *((applied.alert,) if applied.alert else ())):
+    for notice in applied.notices:
         tell(agent, notice, f"cron:{job.id}")
     return JobRun(entry, applied)
+
+
+async def _tell_of_failure(agent: Agent, job: Job, run: JobRun) -> None:
+    """Send the alert that is due, and what a failure destination asks for; trouble with that is logged."""
+    each = failure_sink(agent, job) if run.status == "error" and not job.best_effort else None
+    if each is not None:
+        text = f'Cron job "{job.name}" failed: {str(run.entry.get("error") or "unknown")[:SHOWN_ERROR_CHARS]}'
+        await _send_notice(agent, job, run, each, text)
+    if run.applied.alert is None:
+        return
+    sink = alert_sink(agent, job)
+    if sink is None or not await _send_notice(agent, job, run, sink, run.applied.alert):
+        await asyncio.to_thread(tell, agent, run.applied.alert, f"cron:{job.id}")
+
+
+async def _send_notice(agent: Agent, job: Job, run: JobRun, sink: Mapping[str, Any], text: str) -> bool:
+    done = await deliver(text, sink, agent, event={**run.entry, "summary": text}, heading=job.name)
+    if done.error:
+        log.warning("job %s: a notice of its failure was not delivered: %s", job.name, done.error)
+    return done.status == "delivered"
 
 
 def _forced(job: Job, result: RunResult) -> Job:
