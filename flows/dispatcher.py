@@ -29,6 +29,7 @@ from turngraph.scheduled.run_sessions import sweep_runs
 from turngraph.schedules.heartbeat import MS, beat_backoff_ms, rhythm_of
 from turngraph.schedules.job import Job
 from turngraph.schedules.results import schedule_failed
+from turngraph.schedules.slots import Stretch
 from turngraph.schedules.wakes import COALESCE_MS, RETRY_MS, Wake, deferral, strongest
 
 GAP_MS = 60_000  # a longer pause between two ticks counts as a stop: what fell into it is caught up
@@ -248,7 +249,7 @@ class Dispatcher:
                 continue
             for stretch in due.plan.stretches:
                 self._store.ledger.record(due.job.id, stretch, self.ids.uuid(), now_ms)
-                self._log_not_run(due.job, stretch.event, stretch.reason)
+                self._log_not_run(due.job, stretch)
             if due.plan.run is not None and free > 0:
                 free -= 1
                 self._start_job(due)
@@ -281,10 +282,11 @@ class Dispatcher:
         for notice in applied.notices:
             tell(agent_of(self.home, due.job, clock=self.clock), notice, f"cron:{due.job.id}")
 
-    def _log_not_run(self, job: Job, event: str, reason: str) -> None:
-        log.info("job %s: a slot was %s (%s)", job.name, event, reason)
-        if event == "missed" and not job.is_recurring:
-            state = {"lastStatus": "skipped", "lastRunStatus": "skipped", "lastError": f"missed: {reason}"}
+    def _log_not_run(self, job: Job, stretch: Stretch) -> None:
+        slots = "1 slot" if stretch.count == 1 else f"{stretch.count or 'many'} slots"
+        log.info("job %s: %s %s (%s)", job.name, slots, stretch.event, stretch.reason)
+        if stretch.event == "missed" and not job.is_recurring:
+            state = {"lastStatus": "skipped", "lastRunStatus": "skipped", "lastError": f"missed: {stretch.reason}"}
             self._store.update(job.id, lambda known: known.evolve(state=state, enabled=False))
 
     # Heartbeats

@@ -14,6 +14,10 @@ from turngraph.scheduled.beat import BeatResult, run_beat
 from turngraph.scheduled.job_run import JobRun, Slot, agent_of, run_claimed
 from turngraph.scheduled.reindexing import Reindexed, reindex_agents
 from turngraph.scheduled.upkeep import UpkeepReport, run_upkeep
+from turngraph.schedules.job import Job
+from turngraph.text import head
+
+SHOWN_CHARS = 80
 
 log = logging.getLogger("turngraph.serve")
 
@@ -42,12 +46,12 @@ class PlainRunner:
         if job is None:
             return None
         agent = agent_of(home, job, clock=self.clock)
-        return await run_claimed(agent, store, job, replace(slot, flow_run_id=self.flow_run_id))
+        run = await run_claimed(agent, store, job, replace(slot, flow_run_id=self.flow_run_id))
+        log.info("%s", run_line(job, run))
+        return run
 
     async def cron(self, job_id: str, slot: Slot) -> None:
-        run = await self.run_job(job_id, slot)
-        if run is not None:
-            log.info("job %s: %s", job_id, run.status)
+        await self.run_job(job_id, slot)
 
     async def heartbeat(self, agent_id: str, reason: str) -> BeatResult:
         home = self.home()
@@ -62,7 +66,8 @@ class PlainRunner:
         home = self.home()
         done = await reindex_agents(home, agents or home.agents, say=self.say)
         for one in done:
-            self.say(one.line())
+            if one.has_news:
+                self.say(one.line())
         return done
 
     async def reindex(self, agents: Sequence[str]) -> None:
@@ -70,8 +75,19 @@ class PlainRunner:
 
     async def run_maintenance(self, *, dry_run: bool = False) -> UpkeepReport:
         """Tidy the home."""
-        return await asyncio.to_thread(run_upkeep, self.home(), self.clock, dry_run=dry_run)
+        report = await asyncio.to_thread(run_upkeep, self.home(), self.clock, dry_run=dry_run)
+        log.info("maintenance: %d files, %d bytes gone", report.files, report.freed_bytes)
+        for problem in report.problems:
+            log.warning("maintenance: %s", problem)
+        return report
 
     async def maintenance(self) -> None:
-        report = await self.run_maintenance()
-        log.info("maintenance: %d files, %d bytes", report.files, report.freed_bytes)
+        await self.run_maintenance()
+
+
+def run_line(job: Job, run: JobRun) -> str:
+    """Return a finished run as one line: name, status, time, and what it said or why it failed."""
+    entry = run.entry
+    said = str(entry.get("error") or entry.get("summary") or "")
+    first = head(" ".join(said.split()), SHOWN_CHARS)
+    return f"job {job.name}: {run.status}, {entry['durationMs'] / 1000:.1f} s{f': {first}' if first else ''}"

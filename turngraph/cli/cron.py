@@ -317,15 +317,18 @@ def runs(
     if json:
         print_json({"jobId": job_id, "runs": found})
         return
+    zone = settings.agent().zone
     made = table("started", "status", "took", "delivery", "result", right=("took",))
+    for column, width in zip(made.columns, (23, 7, 7, 13, 16), strict=True):  # only the result gives way
+        column.no_wrap, column.min_width, column.overflow = True, width, "ellipsis"
     for entry in found:
-        result = str(entry.get("error") or entry.get("summary") or "")
+        result = " ".join(str(entry.get("error") or entry.get("summary") or "").split())
         took = f"{entry.get('durationMs', 0) / 1000:.1f} s"
-        delivery = str(entry.get("deliveryStatus", "-"))
-        made.add_row(
-            _when(entry.get("runAtMs"), settings.agent().zone), entry.get("status", "-"), took, delivery, result
-        )
+        started = _when(entry.get("runAtMs"), zone, named=False)
+        made.add_row(started, entry.get("status", "-"), took, str(entry.get("deliveryStatus", "-")), result)
     console().print(made)
+    if not found:
+        warn(f"no runs of {job} yet; `turngraph cron list` shows when it is due")
 
 
 def _store(home: Path | None, sets: list[str] | None) -> tuple[JobStore, Settings]:
@@ -400,11 +403,12 @@ def _next_runs(job: Job, user_zone: tzinfo, count: int) -> list[str]:
     return lines
 
 
-def _when(at_ms: Any, zone: tzinfo) -> str:
+def _when(at_ms: Any, zone: tzinfo, *, named: bool = True) -> str:
     if not isinstance(at_ms, int | float):
         return "by hand"
     local = from_ms(at_ms).astimezone(zone)
-    return f"{local:%a %Y-%m-%d %H:%M:%S} {getattr(zone, 'key', None) or f'{local:%Z}'}"
+    shown = f"{local:%a %Y-%m-%d %H:%M:%S}"
+    return f"{shown} {getattr(zone, 'key', None) or f'{local:%Z}'}" if named else shown
 
 
 def _schedule_text(job: Job) -> str:

@@ -91,9 +91,14 @@ def _index(home: Home, settings: Settings, agent_id: str) -> tuple[str, str]:
     finally:
         index.close()
     if not known.exists:
-        return "none yet", f"{known.on_disk} files"
+        return "none yet", _counted(known.on_disk, "file")
     dirty = known.added + known.changed + known.removed
-    return ("clean" if not dirty else f"{dirty} files differ"), f"{known.files} files, {known.chunks} chunks"
+    state = "clean" if not dirty else f"{_counted(dirty, 'file')} changed"
+    return state, f"{_counted(known.files, 'file')}, {_counted(known.chunks, 'chunk')}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _jobs(home: Home, settings: Settings, now_ms: int) -> list[dict[str, Any]]:

@@ -35,6 +35,12 @@ class Reindexed:
     report: SyncReport | None = None
     problem: str | None = None
 
+    @property
+    def has_news(self) -> bool:
+        """Whether anything was written, or could not be."""
+        report = self.report
+        return report is None or bool(report.added or report.changed or report.removed or report.embedded)
+
     def line(self) -> str:
         """Return the report as one line."""
         report = self.report
