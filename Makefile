@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup setup-extra demo picture test test-all notebooks lint bench vectors lock clean
+.PHONY: setup setup-extra demo picture docs test test-all notebooks lint bench vectors lock clean
 
 setup: $(READY)
 
@@ -28,6 +28,10 @@ demo: $(READY)
 # The picture at the top of the README; needs `make setup-extra`.
 picture: $(READY)
 	@$(BIN)/python examples/make_picture.py docs/report.png
+
+# The pages in docs/ that are made from the program.
+docs: $(READY)
+	@$(BIN)/python -m tests.reference --write
 
 test: $(READY)
 	@$(BIN)/python -m pytest -n 2

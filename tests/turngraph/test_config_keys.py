@@ -17,6 +17,7 @@ from turngraph.config import (
     parse_duration_ms,
 )
 from turngraph.config.keys import edit_distance
+from turngraph.config.reference import blocks
 from turngraph.config.tree import merged, parse_path, path_text, with_value, without
 from turngraph.errors import ConfigError
 
@@ -155,3 +156,16 @@ def test_settings_that_cannot_be_used_at_the_start_are_an_error(tmp_path: Path) 
     (tmp_path / "turngraph.json5").write_text("{sesion: {}}")
     with pytest.raises(ConfigError):
         LiveSettings(tmp_path, env={})
+
+
+def test_the_reference_lists_every_key_with_what_it_allows() -> None:
+    rows = {row.key: row for block in blocks() for row in block.rows}
+    assert rows["session.maintenance.pruneAfter"].default == '"30d"'
+    assert rows["agents.defaults.model.fallbacks"].allowed == (
+        "a list, each element a model such as openai:gpt-5-mini, or an alias"
+    )
+    old_spellings = ("session.maintenance.pruneDays", "session.resetByType.dm")
+    entries = ("agents.list", "agents.entries")
+    for key in known_keys():
+        if not key.startswith((*old_spellings, *entries)):
+            assert key in rows or any(row.startswith((f"{key}.", f"{key}[]")) for row in rows), key

@@ -9,7 +9,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le
 from pydantic import ValidationError
@@ -87,9 +88,10 @@ def describe(kind: Any, marks: Sequence[Any] = ()) -> str:
 
 
 def _metadata(kind: Any) -> list[Any]:
+    """Return the marks of a type itself, not those of its elements."""
     found: list[Any] = []
     for part in get_args(kind):
-        found += _metadata(part) if get_origin(kind) is not Literal else []
+        found += _metadata(part) if get_origin(kind) in (Annotated, Union, UnionType) else []
     return [*getattr(kind, "__metadata__", ()), *found]
 
 
@@ -116,8 +118,13 @@ def shown(path: KeyPath, value: Any) -> str:
     """Return a value for a message, cut; a secret is never shown."""
     if any(part in SECRET_KEYS for part in path):
         return "(not shown)"
-    text = json.dumps(value, ensure_ascii=False, default=_plain)
+    text = written(value)
     return text if len(text) <= SHOWN_VALUE_CHARS else f"{text[: SHOWN_VALUE_CHARS - 3]}..."
+
+
+def written(value: Any) -> str:
+    """Return a value as a settings file spells it."""
+    return json.dumps(value, ensure_ascii=False, default=_plain)
 
 
 def _plain(value: Any) -> str:

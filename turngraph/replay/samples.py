@@ -8,7 +8,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 SETTINGS = """\
-// Written by `turngraph demo`. All keys: the table of settings in the documentation.
+// Written by `turngraph demo`. All keys: docs/settings.md.
 {
   agents: {
     defaults: {
