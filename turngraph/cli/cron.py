@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import sys
 from datetime import tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,17 +16,16 @@ from turngraph.cli.options import (
     HomeOption,
     JsonOption,
     SetOption,
-    console,
     find_home,
     new_app,
     pick_agent,
     print_json,
     read_settings,
-    table,
     warn,
 )
 from turngraph.clock import RandomIds, SystemClock, from_ms, to_ms
 from turngraph.errors import ConfigError
+from turngraph.text import head
 
 if TYPE_CHECKING:
     from stores.jobs import JobStore
@@ -318,15 +319,13 @@ def runs(
         print_json({"jobId": job_id, "runs": found})
         return
     zone = settings.agent().zone
-    made = table("started", "status", "took", "delivery", "result", right=("took",))
-    for column, width in zip(made.columns, (23, 7, 7, 13, 16), strict=True):  # only the result gives way
-        column.no_wrap, column.min_width, column.overflow = True, width, "ellipsis"
+    width = max(shutil.get_terminal_size().columns - 54, 20) if sys.stdout.isatty() else None
     for entry in found:
         result = " ".join(str(entry.get("error") or entry.get("summary") or "").split())
-        took = f"{entry.get('durationMs', 0) / 1000:.1f} s"
         started = _when(entry.get("runAtMs"), zone, named=False)
-        made.add_row(started, entry.get("status", "-"), took, str(entry.get("deliveryStatus", "-")), result)
-    console().print(made)
+        took = f"{entry.get('durationMs', 0) / 1000:.1f} s"
+        facts = f"{entry.get('status', '-'):<8}{took:>7}  {entry.get('deliveryStatus', '-'):<13}"
+        print(f"{started}  {facts}  {head(result, width) if width else result}".rstrip())
     if not found:
         warn(f"no runs of {job} yet; `turngraph cron list` shows when it is due")
 
