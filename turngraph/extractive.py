@@ -94,6 +94,13 @@ class _Lines:
             self.items.pop(line, None)
             self.items[line] = None
 
+    def add_progress(self, text: str) -> None:
+        """Add how far something has come, in the place of what was said about the same before."""
+        about = _PROGRESS.sub("", _one_line(text, MAX_LINE_CHARS))
+        for line in [line for line in self.items if _PROGRESS.sub("", line) == about]:
+            del self.items[line]
+        self.add(text)
+
     def text(self) -> str:
         return "\n".join(f"- {line}" for line in list(self.items)[-self.limit :])
 
@@ -125,7 +132,9 @@ def extractive_summary(messages: Sequence[Message], previous_summary: str | None
     for message in messages:
         for sentence in _sentences(message):
             if _PROGRESS.search(sentence):
-                todos.add(f"{labels['progress']}: {sentence}")
+                todos.add_progress(f"{labels['progress']}: {sentence}")
+            elif sentence.endswith(_QUESTION_ENDS):
+                continue  # open questions stand among the asks
             elif _TODO.search(sentence):
                 todos.add(sentence)
             elif message.role == "user" and _CONSTRAINT.search(sentence):

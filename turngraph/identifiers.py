@@ -41,18 +41,16 @@ def is_hex_identifier(identifier: str) -> bool:
 def find_identifiers(text: str, limit: int = MAX_IDENTIFIERS) -> list[str]:
     """Return up to ``limit`` different identifiers of ``text`` in the order in which they stand there.
 
-    Hexadecimal strings with a letter are given in upper case; a URL, UUID, path or token is one identifier as
-    written. Decimal numbers and everything that is part of a credential are left out.
+    Each is given as written; a hexadecimal string that comes again in another case is the same one. Decimal numbers
+    and everything that is part of a credential are left out.
     """
-    found: dict[str, None] = {}
+    found: dict[str, str] = {}
     for match in _IDENTIFIER.finditer(mask_credentials(text)):
         if match.lastgroup == "decimal":
             continue
         identifier = match.group(0).strip(_EDGE_PUNCTUATION)
-        if match.lastgroup == "hex":
-            identifier = identifier.upper()
         if len(identifier) >= MIN_CHARS and "…" not in identifier:
-            found.setdefault(identifier)
+            found.setdefault(identifier.upper() if match.lastgroup == "hex" else identifier, identifier)
         if len(found) >= limit:
             break
-    return list(found)
+    return list(found.values())

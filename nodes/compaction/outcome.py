@@ -39,6 +39,7 @@ class Outcome:
         plan, summary: as far as it got.
         entry: the stored entry; ``None`` in a dry run.
         tokens_before, tokens_after: size of the visible history.
+        made_by: names of the models that wrote the summary.
         count: compactions of this session, this one included.
         failed: whether it was tried and failed; false when there was simply nothing to do.
     """
@@ -50,6 +51,7 @@ class Outcome:
     entry: Entry | None = None
     tokens_before: int | None = None
     tokens_after: int | None = None
+    made_by: tuple[str, ...] = ()
     count: int = 0
     failed: bool = False
 

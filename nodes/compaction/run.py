@@ -91,8 +91,9 @@ async def run_compaction(
         summary,
         tokens_before=plan.tokens_before,
         tokens_after=tokens_after,
+        made_by=tuple(summariser.answered_by),
     )
-    return made if dry_run else await _store(context, session, made, summariser, trigger)
+    return made if dry_run else await _store(context, session, made, trigger)
 
 
 def _plan(context: TurnContext, halvings: int, *, forced: bool) -> tuple[Limits, Preparation | NotPrepared]:
@@ -162,7 +163,6 @@ async def _store(
     context: TurnContext,
     session: SessionFacts,
     made: Outcome,
-    summariser: Summariser,
     trigger: Trigger,
 ) -> Outcome:
     plan, summary, tokens_after = made.plan, made.summary, made.tokens_after
@@ -171,7 +171,7 @@ async def _store(
     own = {
         "count": count,
         "maker": summary.maker,
-        "models": summariser.answered_by,
+        "models": list(made.made_by),
         "trigger": trigger,
         "tokensAfter": tokens_after,
         "attempts": summary.attempts,

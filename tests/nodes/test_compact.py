@@ -145,7 +145,7 @@ def test_identifiers_survive_or_the_compaction_is_cancelled(tmp_path: Path, answ
     update = run(home)
     if has_required_sections(answer):
         assert update["route"] == "compacted" and "repaired" in whats(update)
-        text = summary_of(home).lower()
+        text = summary_of(home)
         assert [identifier for identifier in IDENTIFIERS if identifier not in text] == []
     else:
         assert update["route"] == "not compacted" and "refused" in update["why"]

@@ -32,6 +32,9 @@ SMALL = pytest.mark.parametrize(
         if path.stat().st_size < 200_000
     ],
 )
+STREAMED_OR_WHOLE = pytest.mark.parametrize(
+    "streaming", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["streamed", "whole"]
+)
 
 
 class Recorded:
@@ -58,13 +61,23 @@ def _answer(message: Message) -> Answer:
     return Answer(message.text, calls, thinking.get("thinking", ""), "c2lnbmF0dXJl" if thinking else "")
 
 
-async def speak(path: Path, provider: Provider, root: Path) -> tuple[ProtocolServer, ServedBench, Recorded]:
+async def speak(
+    path: Path, provider: Provider, root: Path, streaming: bool
+) -> tuple[ProtocolServer, ServedBench, Recorded]:
     """Run every turn of a recorded session against a server of ``provider``."""
     session = read_session(path, SystemClock())
     names = {call.name for turn in session.turns for answer in turn.answers for call in answer.tool_calls}
     recorded = Recorded()
     with ProtocolServer(provider.protocol(), window=WINDOW, then=recorded, counter=default_counter()) as server:
-        bench = ServedBench(root, provider, server, sets=PLAIN_SUMMARIES, window=WINDOW, counter=default_counter())
+        bench = ServedBench(
+            root,
+            provider,
+            server,
+            sets=PLAIN_SUMMARIES,
+            window=WINDOW,
+            streaming=streaming,
+            counter=default_counter(),
+        )
         for turn in session.turns:
             recorded.answers = _of_turn(turn)
             bench.clock.at = max(bench.clock.at, turn.at)
@@ -92,14 +105,18 @@ def figures(server: ProtocolServer, bench: ServedBench, recorded: Recorded) -> d
 
 @every_provider
 @SMALL
-async def test_a_demo_session_is_spoken_without_one_refusal(provider: Provider, path: Path, tmp_path: Path) -> None:
-    server, bench, recorded = await speak(path, provider, tmp_path)
-    print(provider.name, path.name[:8], figures(server, bench, recorded))
+@STREAMED_OR_WHOLE
+async def test_a_demo_session_is_spoken_without_one_refusal(
+    provider: Provider, path: Path, streaming: bool, tmp_path: Path
+) -> None:
+    server, bench, recorded = await speak(path, provider, tmp_path, streaming)
+    print(provider.name, path.name[:8], "streamed" if streaming else "whole", figures(server, bench, recorded))
     assert server.refusals == []
     assert server.largest_prompt < WINDOW
 
 
 @every_provider
+@STREAMED_OR_WHOLE
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
@@ -108,9 +125,11 @@ async def test_a_demo_session_is_spoken_without_one_refusal(provider: Provider, 
         pytest.param(next(SAMPLES.glob("0b7c2f0e*")), id="demo"),
     ],
 )
-async def test_a_long_session_is_spoken_without_one_refusal(provider: Provider, path: Path, tmp_path: Path) -> None:
-    server, bench, recorded = await speak(path, provider, tmp_path)
-    print(provider.name, path.name[:8], figures(server, bench, recorded))
+async def test_a_long_session_is_spoken_without_one_refusal(
+    provider: Provider, path: Path, streaming: bool, tmp_path: Path
+) -> None:
+    server, bench, recorded = await speak(path, provider, tmp_path, streaming)
+    print(provider.name, path.name[:8], "streamed" if streaming else "whole", figures(server, bench, recorded))
     assert server.refusals == []
     assert server.largest_prompt < WINDOW
     assert bench.entry()["compactionCount"] >= 2

@@ -34,6 +34,22 @@ def test_each_section_is_filled_from_the_messages() -> None:
     assert "- src/core/limits.py" in section(summary, "## Exact identifiers")
 
 
+def test_progress_is_told_in_its_newest_state_only() -> None:
+    told = ["Batch 1: 3/5 done.", "Batch 2: 1/5 done.", "Batch 1: 4/5 done."]
+    summary = extractive_summary([assistant(text) for text in told])
+    assert section(summary, "## Open TODOs") == "- Progress: Batch 2: 1/5 done.\n- Progress: Batch 1: 4/5 done."
+
+
+def test_a_question_is_no_task() -> None:
+    summary = extractive_summary([user("Any mail I need to answer before noon?"), assistant("None.")])
+    assert section(summary, "## Open TODOs") == "None."
+    assert "Open question: Any mail I need to answer before noon?" in summary
+
+
+def test_identifiers_stand_as_they_were_written() -> None:
+    assert find_identifiers("commit 9f8e7d6c5b4a, again 9F8E7D6C5B4A") == ["9f8e7d6c5b4a"]
+
+
 def test_the_same_messages_give_the_same_summary() -> None:
     assert extractive_summary(HISTORY) == extractive_summary(list(HISTORY))
 

@@ -18,11 +18,19 @@ from turngraph.cli.options import (
     read_settings,
     warn,
 )
+from turngraph.messages import entry_ids
+from turngraph.text import head
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from nodes.compaction.outcome import Outcome
     from stores.transcript_entries import Entry
     from turngraph.api import Agent
+    from turngraph.messages import Message
+
+ENDS_SHOWN = 3  # messages of the user at either end of a long list
+LINE_CHARS = 90
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +39,20 @@ class Report:
 
     Attributes:
         reason: why it does not happen; ``failed`` when it was tried.
+        maker: model, extractive or none; ``models`` those that wrote the summary.
         first_kept: entry at which the kept tail begins; ``before`` the newest entry before the compaction.
-        folded, kept: messages.
+        folded, kept: ids of the entries that go into the summary and that stay, oldest first.
     """
 
     reason: str | None
     failed: bool = False
     summary: str = ""
     maker: str = ""
+    models: tuple[str, ...] = ()
     first_kept: str = ""
     before: str = ""
-    folded: int | None = None
-    kept: int | None = None
+    folded: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
     tokens_before: int | None = None
     tokens_after: int | None = None
 
@@ -72,7 +82,7 @@ def compact(
     if json:
         print_json({"session": key, "dryRun": dry_run, "compacted": report.reason is None} | _facts(report))
     else:
-        _show(report, key, dry_run=dry_run)
+        _show(report, chosen, key, dry_run=dry_run)
     if report.reason is not None:
         raise typer.Exit(3 if report.failed else 1)
 
@@ -97,9 +107,10 @@ def _report_of(outcome: Outcome) -> Report:
         failed=outcome.failed,
         summary=summary.text if summary else "",
         maker=summary.maker if summary else "",
+        models=outcome.made_by,
         first_kept=plan.first_kept_id if plan else "",
-        folded=len(plan.all_folded) if plan else None,
-        kept=len(plan.kept) if plan else None,
+        folded=plan.replaced_ids if plan else (),
+        kept=entry_ids(plan.kept) if plan else (),
         tokens_before=outcome.tokens_before,
         tokens_after=outcome.tokens_after,
     )
@@ -112,22 +123,22 @@ def _compact(agent: Agent, key: str, focus: str) -> Report:
     agent.sessions().get(key)
     result = agent.run(Inbound(text=f"/compact {focus}".strip(), session_key=key, sender_authorised=True))
     entry = _newest_compaction(agent.transcript(key).branch())
-    done = [d for _, d in result.trace.decisions if d.node == "compact" and d.what == "summarised"]
-    if not done or entry is None:
-        failed = any(d.node == "compact" and d.what == "failed" for _, d in result.trace.decisions)
-        return Report(result.text, failed)
+    decided = {d.what: d for _, d in result.trace.decisions if d.node == "compact"}
+    done = decided.get("summarised")
+    if done is None or entry is None:
+        return Report(result.text, "failed" in decided)
     own: dict[str, Any] = entry.raw.get("turngraph", {})
-    folded, after = len(done[0].entry_ids), done[0].count_after
     return Report(
         None,
         summary=str(entry.raw["summary"]),
         maker=str(own.get("maker", "")),
+        models=tuple(own.get("models", ())),
         first_kept=str(entry.raw["firstKeptEntryId"]),
         before=entry.parent_id or "",
-        folded=folded,
-        kept=after - 1 if after else None,
-        tokens_before=done[0].tokens_before,
-        tokens_after=done[0].tokens_after,
+        folded=done.entry_ids,
+        kept=decided["kept"].entry_ids,
+        tokens_before=done.tokens_before,
+        tokens_after=done.tokens_after,
     )
 
 
@@ -135,16 +146,34 @@ def _newest_compaction(branch: tuple[Entry, ...]) -> Entry | None:
     return next((entry for entry in reversed(branch) if entry.type == "compaction"), None)
 
 
-def _show(report: Report, key: str, *, dry_run: bool) -> None:
+def _show(report: Report, agent: Agent, key: str, *, dry_run: bool) -> None:
     if report.reason is not None:
         warn(f"turngraph: {report.reason}")
         return
-    verb = "would fold" if dry_run else "folded"
-    print(f"{verb} {report.folded} messages, {report.kept} stay word for word from entry {report.first_kept}")
-    print(f"{report.tokens_before:,} tokens -> {report.tokens_after:,}; summary made by: {report.maker}\n")
+    transcript = agent.transcript(key, full=True)
+    messages = {entry.id: transcript.message(entry) for entry in transcript.entries() if entry.type == "message"}
+    verb = "would go into the summary" if dry_run else "went into the summary"
+    print(f"{len(report.folded)} messages {verb}, of these the user's:")
+    _print_asks(report.folded, messages)
+    print(f"{len(report.kept)} messages stay word for word from entry {report.first_kept}, of these the user's:")
+    _print_asks(report.kept, messages)
+    by = f" ({', '.join(report.models)})" if report.models else ""
+    print(f"{report.tokens_before:,} tokens -> {report.tokens_after:,}; summary made by: {report.maker}{by}\n")
     print(report.summary)
     if not dry_run:
         warn(f"to go back: turngraph sessions rewind {key} {report.before}")
+
+
+def _print_asks(ids: tuple[str, ...], messages: Mapping[str, Message]) -> None:
+    """Print a line for each message of the user; of many the first and the last."""
+    asks = [(name, messages[name]) for name in ids if name in messages and messages[name].role == "user"]
+    hidden = len(asks) - 2 * ENDS_SHOWN
+    for index, (name, message) in enumerate(asks):
+        if hidden <= 0 or index < ENDS_SHOWN or index >= len(asks) - ENDS_SHOWN:
+            text = " ".join(message.text.split())
+            print(f"  {name}  {text if len(text) <= LINE_CHARS else head(text, LINE_CHARS - 1) + '…'}")
+        elif index == ENDS_SHOWN:
+            print(f"  ... {hidden} more ...")
 
 
 def _facts(report: Report) -> dict[str, Any]:
@@ -153,10 +182,13 @@ def _facts(report: Report) -> dict[str, Any]:
         "failed": report.failed,
         "summary": report.summary or None,
         "maker": report.maker or None,
+        "models": report.models,
         "firstKeptEntryId": report.first_kept or None,
         "entryBefore": report.before or None,
-        "foldedMessages": report.folded,
-        "keptMessages": report.kept,
+        "foldedMessages": len(report.folded),
+        "keptMessages": len(report.kept),
+        "foldedEntryIds": report.folded,
+        "keptEntryIds": report.kept,
         "tokensBefore": report.tokens_before,
         "tokensAfter": report.tokens_after,
     }

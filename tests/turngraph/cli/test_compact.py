@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from typer.testing import CliRunner
@@ -33,7 +34,12 @@ def test_a_dry_run_shows_the_summary_and_what_goes_and_writes_nothing(tmp_path: 
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     code, out = run(tmp_path, "main", "--dry-run")
     assert code == 0
-    assert out.startswith("would fold ") and "summary made by: extractive" in out
+    lines = out.split("\n")
+    assert re.fullmatch(r"5\d messages would go into the summary, of these the user's:", lines[0])
+    assert "We decided to use plan 0." in lines[1] and lines[4].startswith("  ... 2")
+    stay = next(index for index, line in enumerate(lines) if "stay word for word from entry" in line)
+    assert "We decided to use plan 29." in lines[stay + int(lines[stay].split()[0]) // 2]
+    assert "summary made by: extractive" in out
     assert "## Decisions\n" in out and "We decided to use plan" in out
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
     assert home.transcript.leaf_id in [entry.id for entry in home.transcript.branch()]

