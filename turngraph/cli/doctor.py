@@ -63,8 +63,9 @@ def _print(found: list[Finding]) -> None:
         print(f"  {finding.severity:8} {finding.what}\n{'':11}-> {finding.way_out}")
     if len(found) > SHOWN:
         print(f"... and {len(found) - SHOWN} more; --json has all")
-    counts = (f"{sum(f.severity == severity for f in found)} {severity}s" for severity in SEVERITIES)
-    print(f"{', '.join(counts)}." if found else "Nothing found.")
+    counts = ((sum(f.severity == severity for f in found), severity) for severity in SEVERITIES)
+    told = ", ".join(f"{count} {severity}{'' if count == 1 else 's'}" for count, severity in counts)
+    print(f"{told}." if found else "Nothing found.")
 
 
 def _examine(home: Home, agent: str | None, sets: list[str] | None) -> Iterator[Finding]:
