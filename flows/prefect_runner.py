@@ -11,6 +11,8 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.plain import PlainRunner
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 
     from flows.recording import Handed, Work
 
-TAG = "turngraph-serve"  # marks runs of the dispatcher, so that a later one knows them as its own
 PATIENCE_S = 5.0
+PAGE = 100
 RETRY_S = 30.0  # after a server that did not answer
 
 log = logging.getLogger("turngraph.serve")
@@ -124,7 +126,7 @@ class PrefectRunner:
         from flows.recording import Handed
 
         handed = Handed(work, self.plain)
-        recording = asyncio.create_task(_call(name, parameters, handed))
+        recording = asyncio.create_task(call_flow(name, parameters, handed, serve_tag(self.plain.home().home.root)))
         begun = asyncio.create_task(handed.begun.wait())
         try:
             await asyncio.wait({recording, begun}, timeout=self.patience_s, return_when=asyncio.FIRST_COMPLETED)
@@ -169,13 +171,22 @@ def _beat_of(ended: State[Any]) -> BeatResult:
     return BeatResult("ran" if ended.is_completed() else "failed", reason)
 
 
-async def _call(name: str, parameters: Mapping[str, Any], handed: Handed) -> Any:
+def serve_tag(root: Path) -> str:
+    """Return what marks the runs of a home's dispatcher, so that a later one knows them as its own.
+
+    Homes may share a server: what runs for one is no leftover of another.
+    """
+    return f"turngraph-serve:{sha256(os.path.realpath(root).encode()).hexdigest()[:12]}"
+
+
+async def call_flow(name: str, parameters: Mapping[str, Any], handed: Handed, tag: str) -> Any:
+    """Call a flow that does the work which is handed to it; returns its final state."""
     from prefect import tags
 
     from flows.recording import HANDED
 
     HANDED.set(handed)
-    with tags(TAG):
+    with tags(tag):
         running: Any = flow_named(name)(**parameters, return_state=True)
         return await running
 
@@ -192,8 +203,11 @@ def flow_named(name: str) -> Flow[..., Any]:
     return found
 
 
-async def crash_leftovers() -> int:
-    """Set runs of an earlier dispatcher that still look as if they ran to Crashed; return how many."""
+async def crash_leftovers(root: Path) -> int:
+    """Set runs of an earlier dispatcher of a home that still look as if they ran to Crashed; return how many.
+
+    To be called by the process that holds the home's ``serve.lock``, before it runs anything.
+    """
     from prefect import get_client
     from prefect.client.schemas.filters import (
         FlowRunFilter,
@@ -205,12 +219,14 @@ async def crash_leftovers() -> int:
     from prefect.states import Crashed
 
     wanted = FlowRunFilter(
-        tags=FlowRunFilterTags(all_=[TAG]),
+        tags=FlowRunFilterTags(all_=[serve_tag(root)]),
         state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.RUNNING, StateType.PENDING])),
     )
+    crashed: State[Any] = Crashed(message="the process that ran it is gone")
+    count = 0
     async with get_client() as client:
-        runs = await client.read_flow_runs(flow_run_filter=wanted)
-        for run in runs:
-            state = Crashed(message="the process that ran it is gone")  # type: ignore[var-annotated]
-            await client.set_flow_run_state(run.id, state, force=True)
-    return len(runs)
+        while runs := await client.read_flow_runs(flow_run_filter=wanted, limit=PAGE):
+            for run in runs:
+                await client.set_flow_run_state(run.id, crashed, force=True)
+            count += len(runs)
+    return count

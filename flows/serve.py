@@ -122,7 +122,7 @@ class Serve:
             return
         answered_s = time.monotonic() - self._began
         await asyncio.to_thread(import_flows)
-        crashed = await crash_leftovers()
+        crashed = await crash_leftovers(self.home.home.root)
         runner.ready = True
         self.say(
             f"Prefect records runs at {server.api_url}: answered after {answered_s:.1f} s, "

@@ -16,7 +16,7 @@ from flows.plain import PlainRunner
 from flows.prefect_runner import PrefectRunner, crash_leftovers
 from flows.serve import import_flows
 from flows.server import PrefectServer
-from tests.scheduling import Bench, every
+from tests.scheduling import MAIN, Bench, every
 
 pytestmark = [
     pytest.mark.slow,
@@ -127,22 +127,24 @@ async def test_no_run_stays_running_after_a_stop_or_a_kill(prefect_server: Prefe
     script.write_text(
         "import asyncio, sys\n"
         f"sys.path.insert(0, {str(ROOT)!r})\n"
-        "from flows.prefect_runner import _call\n"
+        "from flows.prefect_runner import call_flow, serve_tag\n"
         "from flows.plain import PlainRunner\n"
         "from flows.recording import Handed\n"
         "async def hang(runner):\n"
         "    print('running', flush=True)\n"
         "    await asyncio.sleep(600)\n"
-        "asyncio.run(_call('heartbeat', {'agent_id': 'stuck'}, Handed(hang, PlainRunner(None, None))))\n"
+        "handed = Handed(hang, PlainRunner(None, None))\n"
+        "asyncio.run(call_flow('heartbeat', {'agent_id': 'stuck'}, handed, serve_tag(sys.argv[1])))\n"
     )
-    process = start(sys.executable, str(script))
+    process = start(sys.executable, str(script), str(tmp_path))
     assert process.stdout is not None
     assert await asyncio.to_thread(process.stdout.readline) == b"running\n"
     process.kill()
     process.wait()
     stuck = [flow_run for flow_run in await runs_of("heartbeat") if flow_run.parameters.get("agent_id") == "stuck"]
     assert [flow_run.state_name for flow_run in stuck] == ["Running"]
-    assert await crash_leftovers() >= 1
+    assert await crash_leftovers(tmp_path / "another home") == 0
+    assert await crash_leftovers(tmp_path) == 1
     async with get_client() as client:
         assert (await client.read_flow_run(stuck[0].id)).state_name == "Crashed"
 
@@ -155,6 +157,8 @@ async def test_a_deployment_of_each_flow_is_run_by_a_worker(prefect_server: Pref
     home = tmp_path / "home"
     bench = Bench(home, ())
     bench.add("news", every(3600))
+    await bench.agent.turn("What is in my notes?")
+    transcript = bench.agent.sessions().transcript_of(bench.agent.sessions().get(MAIN))
     env = {**os.environ, "TURNGRAPH_HOME": str(home), "TURNGRAPH_CODE": str(ROOT)}
     prefect = [sys.executable, "-m", "prefect"]
 
@@ -169,6 +173,7 @@ async def test_a_deployment_of_each_flow_is_run_by_a_worker(prefect_server: Pref
         "heartbeat": {"agent_id": "main"},
         "reindex": {"agent_id": "main"},
         "maintenance": {"dry_run": True},
+        "replay": {"transcript": str(transcript), "out": str(tmp_path / "replayed")},
     }
     started = [
         await arun_deployment(f"{name}/turngraph", parameters=given, timeout=0, as_subflow=False)
@@ -187,6 +192,9 @@ async def test_a_deployment_of_each_flow_is_run_by_a_worker(prefect_server: Pref
         (run,) = bench.store.logs.read("news")
         assert (run["status"], run.get("slotMs")) == ("ok", None)
         assert run["flowRunId"] == str(started[0].id)
+        assert list((tmp_path / "replayed").iterdir())
+        for flow_run in started:
+            assert (await markdown_of(flow_run.id)).startswith("# ")
         await _through_the_pool(bench)
     finally:
         worker.terminate()
@@ -194,17 +202,24 @@ async def test_a_deployment_of_each_flow_is_run_by_a_worker(prefect_server: Pref
 
 
 async def _through_the_pool(bench: Bench) -> None:
-    """With ``serve.workPool`` the dispatcher claims a slot, and the worker runs and settles it."""
+    """With ``serve.workPool`` the dispatcher decides, and the worker runs a job, a heartbeat, an index, maintenance."""
     plain = PlainRunner(lambda: bench.dispatcher.home, bench.clock)
-    bench.sets = (*bench.sets, "serve.workPool=turngraph")
+    bench.sets = ("serve.workPool=turngraph", *ALL)
     bench.home = bench._open(bench.root)
     bench.restart()
     bench.dispatcher.runner = PrefectRunner(plain, ready=True)
+    asked = len(bench.model.requests)
+    before = {name: len(await runs_of(name)) for name in ("cron", "heartbeat", "reindex", "maintenance")}
     await bench.tick(seconds=3600)
     assert bench.outcomes("news")[-1] in ("done", "late")
-    assert bench.model.requests == []
-    slot_ms = bench.now_ms
-    assert bench.store.logs.read("news")[-1]["slotMs"] == slot_ms
+    assert len(bench.model.requests) == asked, "a worker has a model of its own"
+    assert bench.store.logs.read("news")[-1]["slotMs"] == bench.now_ms
+    claims = [line for line in bench.store.ledger.read("news").lines if line.get("reason") == "taken over by a worker"]
+    assert [claim["pid"] == os.getpid() for claim in claims] == [False]
+    for name, count in before.items():
+        assert len(await runs_of(name)) == count + 1, name
+    result = await bench.dispatcher.runner.heartbeat("main", "manual")
+    assert (result.status, result.reason) != ("failed", "")
 
 
 async def test_a_deployment_without_a_job_runs_what_is_due(prefect_server: PrefectServer, tmp_path: Path) -> None:
