@@ -13,7 +13,7 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +31,7 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "threads": "1",
+    "checkpoint_threshold": "1MB",
 }
 _LOCKED = re.compile(r"Could not set lock|Conflicting lock|different configuration", re.IGNORECASE)
 _HOLDER = re.compile(r"PID (\d+)")
@@ -51,9 +52,18 @@ class Database:
     One instance serves all threads of a process; calls wait for each other.
     """
 
-    def __init__(self, path: Path, *, wait_s: float = WAIT_S) -> None:
+    def __init__(self, path: Path, *, wait_s: float = WAIT_S, keeps_log: bool = True) -> None:
+        """Name the file; it is opened by the first read or write.
+
+        Args:
+            path: the index file.
+            wait_s: how long a call waits while another process holds the file.
+            keeps_log: leave small changes in the log beside the file when it is closed, which halves what a small
+                write costs; a file that will be renamed must not have one.
+        """
         self.path = path
         self._wait_s = wait_s
+        self._keeps_log = keeps_log
         self._lock = threading.RLock()
         self._reader: duckdb.DuckDBPyConnection | None = None
         self._read_at = 0.0
@@ -86,10 +96,11 @@ class Database:
             self._arm_timer()
 
     @contextmanager
-    def write(self) -> Iterator[duckdb.DuckDBPyConnection]:
+    def write(self, closed: Callable[[], None] | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
         """Yield a connection inside a transaction: committed at the end, rolled back by an exception.
 
-        Creates the file and its tables. Raises as :meth:`read`, and ``StoreError`` on a full disk.
+        Creates the file and its tables; ``closed`` is called after the commit, while no other writer may come in.
+        Raises as :meth:`read`, and ``StoreError`` on a full disk.
         """
         from filelock import FileLock, Timeout
 
@@ -104,6 +115,8 @@ class Database:
             try:
                 with self._transaction() as connection:
                     yield connection
+                if closed is not None:
+                    closed()
             finally:
                 announced.release()
 
@@ -111,6 +124,8 @@ class Database:
     def _transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
         connection = self._open(read_only=False)
         try:
+            if self._keeps_log:
+                connection.execute("PRAGMA disable_checkpoint_on_shutdown")
             connection.execute("BEGIN")
             yield connection
             connection.execute("COMMIT")
@@ -129,6 +144,16 @@ class Database:
         """Let go of the file; the next call opens it again."""
         with self._lock:
             self._close_reader()
+
+    def settle(self) -> None:
+        """Write the log into the file: what was deleted does not live on in it, and the file may be renamed."""
+        with self._lock:
+            keeps, self._keeps_log = self._keeps_log, False
+            try:
+                with self.write():
+                    pass
+            finally:
+                self._keeps_log = keeps
 
     def move_aside(self, stamp: str) -> Path:
         """Rename a file that cannot be used, with its log, so that a new one can take its place."""
@@ -222,20 +247,16 @@ class Database:
 
 def _checked(connection: duckdb.DuckDBPyConnection, path: Path, *, create: bool) -> duckdb.DuckDBPyConnection:
     """Return the connection to an index of this version; create the tables in an empty file."""
+    import duckdb
+
     try:
-        tables = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
-        if not tables and create:
-            connection.execute("BEGIN")
-            for statement in TABLES:
-                connection.execute(statement)
-            # The epoch tells files apart that were rebuilt: their chunk ids start again.
-            connection.execute(
-                "INSERT INTO meta VALUES ('schema', ?), ('generation', '0'), ('epoch', ?)",
-                [str(SCHEMA_VERSION), uuid.uuid4().hex[:8]],
-            )
-            connection.execute("COMMIT")
-            return connection
-        row = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone() if "meta" in tables else None
+        try:
+            row = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
+        except duckdb.CatalogException:
+            if create and connection.execute("SELECT 1 FROM duckdb_tables()").fetchone() is None:
+                _create(connection)
+                return connection
+            row = None
         if row is None or row[0] != str(SCHEMA_VERSION):
             found = row[0] if row else "none"
             raise IndexDamaged(f"{path} has index version {found}, wanted {SCHEMA_VERSION}")
@@ -243,6 +264,18 @@ def _checked(connection: duckdb.DuckDBPyConnection, path: Path, *, create: bool)
         connection.close()
         raise
     return connection
+
+
+def _create(connection: duckdb.DuckDBPyConnection) -> None:
+    connection.execute("BEGIN")
+    for statement in TABLES:
+        connection.execute(statement)
+    # The epoch tells files apart that were rebuilt: their chunk ids start again.
+    connection.execute(
+        "INSERT INTO meta VALUES ('schema', ?), ('generation', '0'), ('epoch', ?)",
+        [str(SCHEMA_VERSION), uuid.uuid4().hex[:8]],
+    )
+    connection.execute("COMMIT")
 
 
 def _is_damage(error: BaseException) -> bool:

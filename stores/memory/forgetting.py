@@ -40,7 +40,8 @@ def forget(
     with index.database.write() as connection:
         _drop(connection, chosen, whole=query is None, session=session is not None)
         writing.fold(connection)  # the words themselves must go too, and this raises the generation
-    cache = index._cache()
+    index.database.settle()
+    cache = index.meaning.cache()
     embeddings = cache.forget(hashes) if cache else 0
     deleted = _delete(index, {file for _, source, file in chosen if source == "memory"}) if delete else ()
     return ForgetReport(True, tuple(counts.items()), hashes, embeddings, deleted, texts)

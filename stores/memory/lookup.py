@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stores.memory.keyword import Postings, Query
+from stores.memory.writing import quoted
 
 if TYPE_CHECKING:
     import duckdb
@@ -61,7 +62,6 @@ def _lists(
     connection: duckdb.DuckDBPyConnection, terms: Sequence[str], lesser: Sequence[str] = (), longest: int = 0
 ) -> Lists:
     """Return posting lists of ``terms``, and of ``lesser`` ones up to a length."""
-    # Literals and no parameter: each parameter costs DuckDB a vain look for pandas, as much as the query itself.
     wanted = f"term IN ({_literals([*terms, *lesser])})"
     short = f" AND (len(ids) <= {longest:d} OR term NOT IN ({_literals(lesser)}))" if lesser else ""
     segment = connection.execute(f"SELECT term, ids, frequencies FROM segment WHERE {wanted}{short}").fetchnumpy()
@@ -81,7 +81,7 @@ def _lists(
 
 
 def _literals(terms: Sequence[str]) -> str:
-    return ", ".join("'" + term.replace("'", "''") + "'" for term in terms)
+    return ", ".join(map(quoted, terms))
 
 
 def _expanded(connection: duckdb.DuckDBPyConnection, query: Query, unknown: list[str]) -> list[Postings]:

@@ -21,7 +21,7 @@ def index_status(index: MemoryIndex) -> IndexStatus:
     disk, search = index.places.disk, index.settings.memory_search
     path = index.places.index
     try:
-        snapshot = index._snapshot() if index.database.exists else None
+        snapshot = index.view.snapshot() if index.database.exists else None
     except IndexDamaged as damage:
         problems.append(f"{damage}; the next sync moves it aside and rebuilds it")
         snapshot = None
@@ -30,7 +30,7 @@ def index_status(index: MemoryIndex) -> IndexStatus:
     rows = list(snapshot.files.values()) if snapshot else []
     model = snapshot.meta.get("model") if snapshot else None
     pending = snapshot.pending(model or "") if snapshot else 0
-    cache = index._cache()
+    cache = index.meaning.cache()
     size = 0
     with suppress(FileNotFoundError):
         size = path.stat().st_size
@@ -54,7 +54,7 @@ def index_status(index: MemoryIndex) -> IndexStatus:
         pending if search.provider != "none" else 0,
         cache.count() if cache else 0,
         len(snapshot.forgotten) if snapshot else 0,
-        index._no_embedder,
+        index.meaning.reason,
         _rebuild_note(index, model),
         tuple(problems),
     )
@@ -65,7 +65,7 @@ def _chunks(rows: list[FileRow]) -> int:
 
 
 def _rebuild_note(index: MemoryIndex, stored: str | None) -> str | None:
-    wanted = index._get_embedder() if index.settings.memory_search.provider != "none" else None
+    wanted = index.meaning.embedder() if index.settings.memory_search.provider != "none" else None
     if stored is None or wanted is None or wanted.id == stored:
         return None
     return f"vectors are of {stored}, not of {wanted.id}; run `turngraph memory index --force`"

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stores.memory import writing
 from stores.memory.database import Database
@@ -20,6 +21,9 @@ from stores.memory.reading import Sizes, Unchanged, Wanted, read_wanted
 from stores.memory.schema import text_identity
 from stores.memory.workers import prepare_all
 
+if TYPE_CHECKING:
+    import duckdb
+
 RACY_NS = 100_000_000  # a file changed this shortly before it was read may have changed again with the same time
 REBUILD_FROM_BYTES = 3_000_000  # so much new text goes into a new file beside the old one
 _TRANSACTION_BYTES = 1_000_000
@@ -27,6 +31,7 @@ _TRANSACTION_BYTES = 1_000_000
 Key = tuple[str, str]
 Facts = Mapping[Key, tuple[str, int, int, int, int]]
 Progress = Callable[[str, int, int], None]
+Write = Callable[[], "AbstractContextManager[duckdb.DuckDBPyConnection]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +125,11 @@ def _is_racy(facts: FileFacts) -> bool:
     return facts.mtime_ns > facts.read_ns - RACY_NS
 
 
-def apply_plan(database: Database, plan: SyncPlan, sizes: Sizes, problems: list[str]) -> SyncReport:
+def apply_plan(write: Write, plan: SyncPlan, sizes: Sizes, problems: list[str]) -> SyncReport:
     """Write a plan into the index, about a megabyte of text a transaction; texts are prepared outside of it.
 
     Rows can be searched from the commit that wrote them; when they have grown many, they are folded.
-    A file that is gone when it is read loses its rows.
+    A file that is gone when it is read loses its rows. ``write`` opens a transaction.
     """
     added = {wanted.file.path for wanted in plan.added}
     counts = {"added": 0, "changed": 0, "chunks": 0}
@@ -132,7 +137,7 @@ def apply_plan(database: Database, plan: SyncPlan, sizes: Sizes, problems: list[
     touched: list[Unchanged] = []
     due = False
     for batch in _batches((*plan.added, *plan.changed, *plan.doubtful), sizes, problems, gone, touched):
-        with database.write() as connection:
+        with write() as connection:
             counts["chunks"] += writing.replace_files(connection, batch)
             due = writing.fold_is_due(connection)
         new = sum(file.facts.path in added for file in batch)
@@ -143,13 +148,13 @@ def apply_plan(database: Database, plan: SyncPlan, sizes: Sizes, problems: list[
     drifted = [item.facts for item in touched if item.facts.path in moved or not _is_racy(item.facts)]
     removed = 0
     if gone or drifted:
-        with database.write() as connection:
+        with write() as connection:
             removed = writing.drop_files(connection, gone)
             writing.mark_read(connection, [(f.source, f.path, f.size, f.mtime_ns, f.read_ns) for f in drifted])
             writing.touch(connection)
             due = due or writing.fold_is_due(connection)
     if due:
-        with database.write() as connection:
+        with write() as connection:
             writing.fold(connection)
     return SyncReport("", counts["added"], counts["changed"], removed, plan.unchanged + len(touched), counts["chunks"])
 
@@ -187,7 +192,7 @@ def build_beside(
     Returns:
         The new file (closed) and how many chunks it holds; put it in place with :meth:`Database.replace_by`.
     """
-    beside = Database(database.path.with_name(f"{database.path.name}.new"))
+    beside = Database(database.path.with_name(f"{database.path.name}.new"), keeps_log=False)
     discard(beside)
     builder = PostingsBuilder()
     chunks = files = 0

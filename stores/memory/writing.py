@@ -153,12 +153,13 @@ def meta(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
 
 def set_meta(connection: duckdb.DuckDBPyConnection, **values: object) -> None:
     """Store values of the meta record."""
-    rows = json.dumps({key: str(value) for key, value in values.items()})
-    connection.execute(
-        "INSERT OR REPLACE INTO meta SELECT key, value FROM (SELECT unnest(map_entries(from_json(?,"
-        " '\"MAP(VARCHAR, VARCHAR)\"')), recursive := true))",
-        [rows],
-    )
+    rows = ", ".join(f"({quoted(key)}, {quoted(str(value))})" for key, value in values.items())
+    connection.execute(f"INSERT OR REPLACE INTO meta VALUES {rows}")
+
+
+def quoted(text: str) -> str:
+    """Return a text as an SQL literal: a parameter costs DuckDB a vain look for pandas, more than a short statement."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def touch(connection: duckdb.DuckDBPyConnection) -> None:

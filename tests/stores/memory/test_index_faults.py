@@ -187,7 +187,7 @@ def test_a_file_that_vanishes_after_it_was_listed_is_left_out(notes: Notes) -> N
     index.sync()
     plan = sync.SyncPlan(tuple(Wanted("memory", file) for file in listing.files.values()), (), (), 0)
     problems: list[str] = []
-    report = sync.apply_plan(index.database, plan, Sizes(400, 80), problems)
+    report = sync.apply_plan(index.database.write, plan, Sizes(400, 80), problems)
     assert report.added == 1
     assert problems == []
     assert index.status().files == 1

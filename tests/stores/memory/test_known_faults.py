@@ -160,7 +160,7 @@ def test_a_failed_rebuild_leaves_the_old_index_and_keeps_what_was_embedded(notes
         index.sync(force=True)
     assert index.status().files == 40
     assert index.search("number7", mode="keyword").hits
-    cache = index._cache()
+    cache = index.meaning.cache()
     assert cache is not None
     assert cache.count() == 29
     mended = Stub(lambda text: [1.0, len(text)])

@@ -1,0 +1,225 @@
+"""Meaning: the vector side of an index - its embedder, making vectors, and holding them for searches.
+
+The embedder is loaded at its first use, so that keyword search and status never wait for it.
+Source: spec/memory.md 3.3, 3.8 and 3.9; spec/stack.md 3 and 5; known-faults 7.8 to 7.10.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from stores.memory.sync import SyncReport
+from turngraph.errors import StoreError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import duckdb
+
+    from stores.memory.database import Database
+    from stores.memory.embedding import GuardedEmbedder
+    from stores.memory.embedding_cache import EmbeddingCache
+    from stores.memory.places import IndexPlaces
+    from stores.memory.snapshot import Snapshot
+    from stores.memory.sync import Progress
+    from stores.memory.vector import Floats, Vectors
+    from stores.memory.view import IndexView
+    from turngraph.config import AgentSettings
+    from turngraph.models.embedders import Embedder
+
+HOW_TO_REBUILD = "run `turngraph memory index --force`; words are searched meanwhile"
+_CLOSING_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class QueryMeaning:
+    """The vector leg of one search, or why there is none.
+
+    Attributes:
+        leg: vector of the query and vectors of the index.
+        pending: chunks without a vector. fallback, rebuild: as in a search result.
+    """
+
+    leg: tuple[Floats, Vectors] | None = None
+    pending: int = 0
+    fallback: str | None = None
+    rebuild: str | None = None
+
+
+class Meaning:
+    """Makes, keeps and finds the vectors of one index."""
+
+    def __init__(
+        self,
+        view: IndexView,
+        places: IndexPlaces,
+        settings: AgentSettings,
+        given: Embedder | None,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._view = view
+        self._places = places
+        self._search = settings.memory_search
+        self._settings = settings
+        self._given = given
+        self._now_ms = now_ms
+        self._embedder: GuardedEmbedder | None = None
+        self._embedder_made = False
+        self._vectors: Vectors | None = None
+        self._vectors_of: tuple[str, str, str] | None = None  # epoch, model, generation
+        self._lock = threading.RLock()
+        self._thread: threading.Thread | None = None
+        self._closing = threading.Event()
+        self.reason: str | None = None
+        """Why there are no vectors, as far as it is known."""
+
+    def embedder(self) -> GuardedEmbedder | None:
+        """Return the embedder, ``None`` with a :attr:`reason` where there is none."""
+        from stores.memory.embedding import GuardedEmbedder
+        from turngraph.models.embedders import embedder_or_reason
+
+        with self._lock:
+            if not self._embedder_made:
+                made, reason = self._given, None
+                if made is None:
+                    made, reason = embedder_or_reason(self._settings, self._places.cache)
+                self._embedder = GuardedEmbedder(made) if made is not None else None
+                self.reason = reason
+                self._embedder_made = True
+            return self._embedder
+
+    def cache(self) -> EmbeddingCache | None:
+        """Return the embeddings by text that outlive every rebuild; ``None`` when they are switched off."""
+        from stores.memory.embedding_cache import EmbeddingCache
+
+        if not self._search.cache.enabled:
+            return None
+        return EmbeddingCache(self._places.index.with_suffix(".embeddings.sqlite"), self._search.cache.max_entries)
+
+    # Making vectors
+
+    def embed_beside(self, beside: Database, progress: Progress | None) -> None:
+        """Give a new index all its vectors before it takes its place.
+
+        Raises:
+            StoreError: the embedder failed; what it gave is in the cache.
+        """
+        from stores.memory.embedding import embed_pending
+
+        embedder = self.embedder()
+        if embedder is None:
+            return
+        done = embed_pending(beside, self.cache(), embedder, self._now_ms, progress=progress)
+        if done.failure is not None:
+            raise StoreError(
+                f"the rebuild stopped with {done.pending} of {done.pending + done.written} chunks without a vector"
+                f" ({done.failure}); the old index still answers, and the next try asks only for the rest"
+            )
+
+    def embed_missing(self, report: SyncReport, progress: Progress | None) -> SyncReport:
+        """Embed what has no vector yet and say in the report how far that went."""
+        from stores.memory.embedding import embed_pending
+
+        embedder = self.embedder()
+        if embedder is None or not self._may_embed(embedder):
+            return replace(report, fallback=self.reason)
+        done = embed_pending(
+            self._view.database, self.cache(), embedder, self._now_ms, stop=self._closing.is_set, progress=progress
+        )
+        if done.written:
+            self._save_sidecar()
+        return replace(report, embedded=done.written, pending=done.pending, fallback=done.failure)
+
+    def embed_in_background(self) -> None:
+        """Embed what is missing in a thread, unless one is at it."""
+        with self._lock:
+            if self._thread is not None and self._thread.is_alive():
+                return
+            self._thread = threading.Thread(target=self._run_background, name="memory-embedding", daemon=True)
+            self._thread.start()
+
+    def _run_background(self) -> None:
+        report = SyncReport("background")
+        # A busy or full disk shows in status and results; the next sync starts this again.
+        with suppress(StoreError):
+            report = self.embed_missing(report, None)
+        if report.fallback:
+            self.reason = report.fallback
+
+    def _may_embed(self, embedder: GuardedEmbedder) -> bool:
+        """Whether vectors may be made now; a paid rebuild waits for the flow unless ``reindex`` is ``auto``."""
+        stored = self._view.snapshot().meta.get("model")
+        changed = stored is not None and stored != embedder.id
+        if changed and embedder.inner.is_remote and self._search.reindex != "auto":
+            self.reason = f"{stored} was replaced by {embedder.id}; {HOW_TO_REBUILD}"
+            return False
+        return True
+
+    def close(self) -> None:
+        """Stop the background work."""
+        self._closing.set()
+        if self._thread is not None:
+            self._thread.join(timeout=_CLOSING_S)
+
+    # Finding vectors
+
+    def of_query(self, connection: duckdb.DuckDBPyConnection, snapshot: Snapshot, query: str) -> QueryMeaning:
+        """Return the vector leg of a search in an open index."""
+        from turngraph.errors import ModelError
+
+        if self._search.provider == "none" or not self._search.store.vector.enabled or not query.strip():
+            return QueryMeaning()
+        embedder = self.embedder()
+        if embedder is None:
+            return QueryMeaning(fallback=self.reason)
+        pending = snapshot.pending(embedder.id)
+        stored = snapshot.meta.get("model")
+        if stored is not None and stored != embedder.id:
+            why = f"vectors are of {stored}, not of {embedder.id}; {HOW_TO_REBUILD}"
+            return QueryMeaning(pending=pending, rebuild=why)
+        vectors = self._held_vectors(connection, snapshot)
+        if vectors is None or not len(vectors.ids):
+            return QueryMeaning(pending=pending, fallback=self.reason)
+        try:
+            unit = embedder.query(query)
+        except ModelError as error:
+            return QueryMeaning(pending=pending, fallback=str(error))
+        if unit is not None and len(unit) != vectors.matrix.shape[1]:
+            sizes = f"{vectors.matrix.shape[1]} dimensions, the embedder gives {len(unit)}"
+            return QueryMeaning(pending=pending, rebuild=f"vectors have {sizes}; {HOW_TO_REBUILD}")
+        return QueryMeaning((unit, vectors) if unit is not None else None, pending)
+
+    def _held_vectors(self, connection: duckdb.DuckDBPyConnection, snapshot: Snapshot) -> Vectors | None:
+        from stores.memory import vector
+
+        meta = snapshot.meta
+        identity = (meta.get("epoch", ""), meta.get("model", ""), meta.get("generation", ""))
+        if self._vectors_of != identity:
+            same = self._vectors_of is not None and self._vectors_of[:2] == identity[:2]
+            known = self._vectors if same else vector.load_sidecar(self._sidecar(meta))
+            self._vectors = vector.load(connection, known)
+            self._vectors_of = identity
+        return self._vectors
+
+    def _save_sidecar(self) -> None:
+        from stores.memory import vector
+
+        with self._view.database.read() as connection:
+            snapshot = self._view.snapshot(connection)
+            vectors = self._held_vectors(connection, snapshot)
+        if vectors is None:
+            return
+        target = self._sidecar(snapshot.meta)
+        vector.save_sidecar(target, vectors)
+        for old in target.parent.glob(f"{self._places.index.stem}.*.vectors.npy"):
+            if old != target:
+                old.unlink(missing_ok=True)
+
+    def _sidecar(self, meta: Mapping[str, str]) -> Path:
+        digest = sha256(meta.get("model", "").encode()).hexdigest()[:8]
+        return self._places.index.with_name(f"{self._places.index.stem}.{meta.get('epoch')}.{digest}.vectors.npy")

@@ -1,0 +1,55 @@
+"""Where the memory of an agent lies, its index, and what belongs to the index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stores.memory.disk import Disk, SessionSource, effective_sources
+from stores.memory.files import extra_paths
+
+if TYPE_CHECKING:
+    from stores.home import Home
+    from turngraph.config import AgentSettings
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPlaces:
+    """Where an index and what belongs to it lie.
+
+    Attributes:
+        disk: what is indexed.
+        index: the DuckDB file; embeddings and the vector sidecar lie beside it.
+        cache: folder for unpacked models.
+    """
+
+    disk: Disk
+    index: Path
+    cache: Path
+
+
+def index_places(home: Home, agent_id: str, settings: AgentSettings, cache_dir: Path | None = None) -> IndexPlaces:
+    """Return the places of an agent; the index of a foreign home lies in ``cache_dir``, ours for that home."""
+    cache = cache_dir or home.cache_dir()
+    own = home.root / settings.index_file
+    index = cache / "memory" / f"{agent_id}.duckdb" if home.is_foreign else own
+    return IndexPlaces(_disk(home, agent_id, settings), index, cache if cache_dir else cache.parent)
+
+
+def _disk(home: Home, agent_id: str, settings: AgentSettings) -> Disk:
+    search = settings.memory_search
+    workspace = Path(home.workspace(agent_id, settings))
+    sources = effective_sources(search.sources, session_memory=search.experimental.session_memory)
+    sessions = None
+    if "sessions" in sources:
+        grown = search.sync.sessions
+        sessions = SessionSource(
+            home.sessions_dir(agent_id),
+            home.root / settings.sessions_file,
+            settings.session.dm_scope != "main",
+            grown.include_subagents,
+            grown.delta_bytes,
+            grown.delta_messages,
+        )
+    return Disk(workspace, extra_paths(workspace, search.extra_paths), sessions, sources)
