@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from flows.dispatcher import Runner
 from stores.events import EventFile
 from stores.slot_ledger import SlotLedger
 from tests.scheduling import QUIET, Bench, cron, every
+from turngraph.clock import to_ms
 from turngraph.errors import ModelError
 from turngraph.models.model import ModelRequest
 from turngraph.scheduled.beat import BeatResult
@@ -58,6 +59,18 @@ async def test_a_slot_does_not_run_again_after_a_restart(tmp_path: Path) -> None
     await bench.tick()
     assert bench.outcomes("nightly") == ["done"]
     assert job.next_run_ms(bench.now_ms) == bench.now_ms + (23 * 60 + 30) * 60_000
+
+
+async def test_after_a_restart_in_the_evening_the_next_run_is_the_next_slot(tmp_path: Path) -> None:
+    """known-faults 11.3: 06:00 in Kuala Lumpur ran on day 1, restart at 17:20."""
+    bench = Bench(tmp_path / "home", at="2026-03-15T21:59:30")
+    job = bench.add("early", cron("0 6 * * *", "Asia/Kuala_Lumpur"))
+    await bench.tick(seconds=30)
+    bench.go_to("2026-03-16T09:20:00")
+    bench.restart()
+    await bench.tick()
+    assert bench.outcomes("early") == ["done"]
+    assert job.next_run_ms(bench.now_ms) == to_ms(datetime(2026, 3, 16, 22, tzinfo=UTC))
 
 
 async def test_a_slot_missed_by_a_short_stop_runs_once_and_is_marked_late(tmp_path: Path) -> None:

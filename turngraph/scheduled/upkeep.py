@@ -50,11 +50,14 @@ class UpkeepReport:
     @property
     def files(self) -> int:
         """Count of files that went or would go."""
-        return sum(len(report.swept) for report in self.sessions) + len(self.trace_files) + len(self.logs)
+        budgets = sum(len(report.budget.files) for report in self.sessions if report.budget)
+        swept = sum(len(report.swept) for report in self.sessions)
+        return swept + budgets + len(self.trace_files) + len(self.logs)
 
     @property
     def freed_bytes(self) -> int:
-        return sum(item.bytes for report in self.sessions for item in report.swept) + self.trace_bytes
+        budgets = sum(report.budget.freed_bytes for report in self.sessions if report.budget)
+        return sum(item.bytes for report in self.sessions for item in report.swept) + budgets + self.trace_bytes
 
     def lines(self) -> Iterator[str]:
         """Describe the report, one line a fact."""
@@ -63,6 +66,13 @@ class UpkeepReport:
             yield f"agent {report.agent_id}: {report.before} sessions, mode {report.mode}"
             for item in report.swept:
                 yield f"  {done} {item.name}  {item.bytes:,} bytes"
+            if report.budget and report.budget.over_budget:
+                budget = report.budget
+                yield f"  {budget.total_before:,} bytes, allowed are {budget.max_bytes:,}; then {budget.total_after:,}"
+                for name in budget.files:
+                    yield f"  {done} {name}  (disk budget)"
+            for name in report.orphaned:
+                yield f"  {'would set' if self.dry_run else 'set'} {name} aside with its session"
             gone = kept if self.dry_run or report.applied else "would remove (mode warn)"
             for key in report.removed_keys:
                 yield f"  {gone} {key}  ({report.action(key)})"

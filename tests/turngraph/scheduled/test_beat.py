@@ -46,12 +46,15 @@ async def test_one_run_an_interval_and_one_follow_up_for_an_outside_wake(tmp_pat
         before = len(made.model.requests)
         if second == 90:
             events.add(AgentEvent("w", "wake", "wake", made.now_ms))
+        if second in (80, 95, 130):  # the ends of commands that the run of 10:00 had started
+            events.add(AgentEvent(f"e{second}", "wake", "exec-event", made.now_ms))
         await made.tick(seconds=5)
         if len(made.model.requests) > before:
             starts.append(made.clock.now().strftime("%H:%M"))
     assert starts[0] == "10:00"
     assert starts[-1] == "10:30"
-    assert len(starts) <= 3
+    assert len(starts) <= 3, "at most one follow-up for the outside wake"
+    assert events.wakes() == ()
 
 
 def test_active_hours_are_planned(tmp_path: Path) -> None:

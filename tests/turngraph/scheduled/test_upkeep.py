@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scheduling import Bench, every
+from tests.scheduling import QUIET, Bench, every
 from turngraph.clock import to_ms
 from turngraph.scheduled.upkeep import run_upkeep
 
@@ -51,17 +51,70 @@ def test_what_is_past_its_retention_goes_and_a_second_run_does_nothing(bench: Be
     assert run_upkeep(bench.home, bench.clock).files == 0
 
 
-def test_old_sessions_stay_by_default(bench: Bench) -> None:
-    """known-faults 1.7: 600 entries, 100 of them past pruneAfter, mode warn."""
+def six_hundred(bench: Bench) -> None:
+    """600 sessions with transcripts, 100 of them older than ``pruneAfter``."""
     store = bench.agent.sessions()
+    store.folder.mkdir(parents=True, exist_ok=True)
     old = to_ms(bench.clock.now() - timedelta(days=90))
     with store.transaction() as entries:
         for number in range(600):
             at = old if number < 100 else bench.now_ms
-            entries[f"agent:main:s{number}"] = {"sessionId": f"id-{number}", "updatedAt": at}
+            name = f"id-{number}.jsonl"
+            (store.folder / name).write_text("{}\n")
+            entries[f"agent:main:s{number}"] = {"sessionId": f"id-{number}", "updatedAt": at, "sessionFile": name}
+
+
+def test_old_sessions_stay_by_default(bench: Bench) -> None:
+    """known-faults 1.7: mode warn, in the flow's own function."""
+    six_hundred(bench)
+    before = files(bench.root)
     report = run_upkeep(bench.home, bench.clock)
-    assert len(report.sessions[0].removed_keys) >= 100
-    assert len(store.entries()) == 600
+    assert len(report.sessions[0].removed_keys) == 100
+    assert not report.sessions[0].applied
+    assert len(bench.agent.sessions().entries()) == 600
+    assert {name for name in before if name.endswith(".jsonl")} <= files(bench.root)
+
+
+async def test_writing_a_session_removes_no_other_one_either(bench: Bench) -> None:
+    """known-faults 1.7: the write path."""
+    six_hundred(bench)
+    await bench.agent.turn("hello")
+    assert len(bench.agent.sessions().entries()) == 601
+
+
+def test_exactly_the_old_sessions_go_when_the_settings_say_so(tmp_path: Path) -> None:
+    """known-faults 1.7: mode enforce; a second run does nothing."""
+    bench = Bench(tmp_path / "home", (*QUIET, "session.maintenance.mode=enforce"))
+    six_hundred(bench)
+    report = run_upkeep(bench.home, bench.clock)
+    assert set(report.sessions[0].removed_keys) == {f"agent:main:s{number}" for number in range(100)}
+    assert len(bench.agent.sessions().entries()) == 500
+    assert run_upkeep(bench.home, bench.clock).sessions[0].removed_keys == ()
+
+
+def test_with_a_size_cap_the_oldest_archives_go_first(tmp_path: Path) -> None:
+    """known-faults 12.1: archives, backups and leftovers of 40 and 5 days, then a cap."""
+    sets = (*QUIET, "session.maintenance.maxDiskBytes=3800", "session.maintenance.mode=enforce")
+    bench = Bench(tmp_path / "home", sets)
+    folder = bench.home.home.sessions_dir("main")
+    folder.mkdir(parents=True, exist_ok=True)
+    for days in (2, 3, 4):
+        at = f"{bench.clock.now() - timedelta(days=days):%Y-%m-%dT%H-%M-%S.000Z}"
+        path = folder / f"s{days}.jsonl.reset.{at}"
+        path.write_text("x" * 1_000)
+        written = (bench.clock.now() - timedelta(days=days)).timestamp()
+        os.utime(path, (written, written))
+    (folder / "unknown.xyz").write_text("x" * 1_000)
+    (folder / "live.jsonl").write_text("x" * 100)
+    bench.agent.sessions().update("agent:main:main", {"sessionId": "live", "sessionFile": "live.jsonl"})
+    dry = run_upkeep(bench.home, bench.clock, dry_run=True)
+    listed = [line.split()[2].split(".")[0] for line in dry.lines() if "disk budget" in line]
+    assert listed[0] == "s4"
+    assert dry.freed_bytes == 1_000 * len(listed)
+    run_upkeep(bench.home, bench.clock)
+    left = {path.name.split(".")[0] for path in folder.iterdir()}
+    assert "s4" not in left
+    assert {"s2", "live", "unknown"} <= left
 
 
 async def test_sessions_of_runs_are_swept_after_their_retention(bench: Bench) -> None:
