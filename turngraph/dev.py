@@ -1,4 +1,8 @@
-"""The graph that ``langgraph dev`` serves: its context is plain JSON, and each run builds the real one from it."""
+"""The graph that ``langgraph dev`` serves: its context is plain JSON, and each run builds the real one from it.
+
+Run: ``langgraph dev --allow-blocking`` (langgraph-cli 0.4): without that flag the server refuses any call that reads a
+file from the event loop, and the nodes read their few files where they stand.
+"""
 
 from __future__ import annotations
 
