@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,20 +45,29 @@ class PostingLists:
     frequencies: NDArray[np.int16]
 
 
+def numbering() -> defaultdict[str, int]:
+    """Return a mapping that gives every new term the next number when it is asked for it."""
+    numbers: defaultdict[str, int] = defaultdict()
+    numbers.default_factory = numbers.__len__
+    return numbers
+
+
 class TermPacker:
     """Collects the terms of chunks in the order in which they are added."""
 
     def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
+        self._numbers = numbering()
         self._terms = array("i")
         self._frequencies = array("h")
         self._sizes = array("i")
 
     def add(self, counts: Mapping[str, int]) -> None:
         """Add the terms of one chunk."""
-        numbers = self._numbers
-        self._terms.extend([numbers.setdefault(term, len(numbers)) for term in counts])
-        self._frequencies.extend([min(times, MAX_FREQUENCY) for times in counts.values()])
+        self._terms.extend(map(self._numbers.__getitem__, counts))
+        times: Iterable[int] = counts.values()
+        if max(times, default=0) > MAX_FREQUENCY:
+            times = [min(found, MAX_FREQUENCY) for found in times]
+        self._frequencies.extend(times)
         self._sizes.append(len(counts))
 
     def packed(self) -> PackedTerms:
@@ -69,15 +79,14 @@ class PostingsBuilder:
     """Merges packed terms into posting lists; chunk ids must come in ascending order."""
 
     def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
+        self._numbers = numbering()
         self._terms: list[NDArray[np.int32]] = []
         self._ids: list[NDArray[np.int32]] = []
         self._frequencies: list[NDArray[np.int16]] = []
 
     def add(self, packed: PackedTerms, first_id: int) -> None:
         """Add chunks whose ids start at ``first_id``."""
-        numbers = self._numbers
-        known = np.array([numbers.setdefault(term, len(numbers)) for term in packed.vocabulary], dtype=np.int32)
+        known = np.fromiter(map(self._numbers.__getitem__, packed.vocabulary), np.int32, len(packed.vocabulary))
         sizes = np.frombuffer(packed.sizes, dtype=np.int32)
         if len(known):
             self._terms.append(known[np.frombuffer(packed.terms, dtype=np.int32)])

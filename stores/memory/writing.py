@@ -141,9 +141,8 @@ def mark_read(connection: duckdb.DuckDBPyConnection, seen: Iterable[tuple[str, s
 
 
 def has_vectors(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Whether the index holds embeddings of some model."""
-    row = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'vectors'").fetchone()
-    return bool(row and row[0])
+    """Whether the index holds embeddings of some model: their dimensions are noted when the table is made."""
+    return connection.execute("SELECT value FROM meta WHERE key = 'dimensions'").fetchone() is not None
 
 
 def meta(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
