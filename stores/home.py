@@ -41,6 +41,11 @@ class Home:
         """Whether this is an OpenClaw home: it has its settings file and not ours."""
         return (self.root / FOREIGN_SETTINGS).is_file() and not (self.root / OWN_SETTINGS).is_file()
 
+    @property
+    def holds_indexes(self) -> bool:
+        """Whether what we derive may lie in it: it is ours and can be written, as a mounted snapshot cannot."""
+        return not self.is_foreign and (os.access(self.root, os.W_OK) or not self.root.exists())
+
     def workspace(self, agent_id: str, settings: AgentSettings) -> Path:
         """Return the workspace of an agent as its settings name it, else ``workspace`` or ``workspace-<agent>``."""
         if settings.workspace:
@@ -74,7 +79,7 @@ class Home:
         return self.root / "traces"
 
     def cache_dir(self, env: Mapping[str, str] | None = None) -> Path:
-        """Return the folder of our own for what reading a foreign home derives (``XDG_CACHE_HOME``)."""
+        """Return the folder of our own for what reading a home that is not to be written derives (``XDG_CACHE_HOME``)."""
         values = os.environ if env is None else env
         base = Path(values.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
         return base / "turngraph" / sha256(str(self.root).encode()).hexdigest()[:16]

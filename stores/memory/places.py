@@ -30,10 +30,13 @@ class IndexPlaces:
 
 
 def index_places(home: Home, agent_id: str, settings: AgentSettings, cache_dir: Path | None = None) -> IndexPlaces:
-    """Return the places of an agent; the index of a foreign home lies in ``cache_dir``, ours for that home."""
+    """Return the places of an agent.
+
+    The index of a home that is foreign, or that cannot be written, lies in ``cache_dir``, ours for that home.
+    """
     cache = cache_dir or home.cache_dir()
     own = home.root / settings.index_file
-    index = cache / "memory" / f"{agent_id}.duckdb" if home.is_foreign else own
+    index = own if home.holds_indexes else cache / "memory" / f"{agent_id}.duckdb"
     return IndexPlaces(_disk(home, agent_id, settings), index, cache if cache_dir else cache.parent)
 
 
