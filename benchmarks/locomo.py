@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -158,7 +159,7 @@ def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
 
 
-def workspace(root: Path, conversation: Conversation, sets: dict[str, Any], cache: Path) -> MemoryIndex:
+def workspace(root: Path, conversation: Conversation, sets: dict[str, Any], cache_dir: Path) -> MemoryIndex:
     """Write the notes of a conversation below ``root`` and index them with vectors."""
     for path, lines in conversation.notes.items():
         file = root / "workspace" / path
@@ -173,9 +174,21 @@ def workspace(root: Path, conversation: Conversation, sets: dict[str, Any], cach
             target = target.setdefault(group, {})
         target[last] = value
     settings = base.model_copy(update={"memory_search": type(base.memory_search).model_validate(search)})
-    index = MemoryIndex.open(Home(root), "main", settings, cache_dir=cache)
+    index = MemoryIndex.open(Home(root), "main", settings, cache_dir=cache_dir)
     index.sync("manual", embed=True)
+    embedder = index.meaning.embedder()
+    if embedder is not None:
+        embedder.inner = Remembered(embedder.inner)
     return index
+
+
+class Remembered:
+    """An embedder that is asked once for each question, whatever the number of rankings that need its vector."""
+
+    def __init__(self, inner: Any) -> None:
+        self.id, self.is_remote, self.max_input_tokens = inner.id, inner.is_remote, inner.max_input_tokens
+        self.embed_documents = inner.embed_documents
+        self.embed_query = cache(inner.embed_query)
 
 
 def rankers(index: MemoryIndex, conversation: Conversation) -> dict[str, Ranker]:
@@ -226,12 +239,12 @@ def without(part: str, ranker: Ranker) -> Ranker:
     return search
 
 
-def run(folder: Path, *, dated: bool, sets: dict[str, Any], cache: Path, ablate: bool) -> dict[str, list[Answered]]:
-    """Ask all questions in every ranking; indexes are kept in ``cache`` for the next run."""
+def run(folder: Path, *, dated: bool, sets: dict[str, Any], cache_dir: Path, ablate: bool) -> dict[str, list[Answered]]:
+    """Ask all questions in every ranking; indexes are kept in ``cache_dir`` for the next run."""
     found: dict[str, list[Answered]] = {}
     for conversation in conversations(folder, dated=dated):
-        root = cache / f"{conversation.name}-{'dated' if dated else 'plain'}"
-        index = workspace(root, conversation, sets, cache)
+        root = cache_dir / f"{conversation.name}-{'dated' if dated else 'plain'}"
+        index = workspace(root, conversation, sets, cache_dir)
         try:
             ways = rankers(index, conversation)
             if ablate:
@@ -313,7 +326,11 @@ def main() -> int:
         for names in ("plain", "dated") if arguments.names == "both" else (arguments.names,):
             parts = not arguments.no_parts and not results
             found = run(
-                arguments.path, dated=names == "dated", sets=sets, cache=arguments.cache or Path(fresh), ablate=parts
+                arguments.path,
+                dated=names == "dated",
+                sets=sets,
+                cache_dir=arguments.cache or Path(fresh),
+                ablate=parts,
             )
             title = f"notes with {names} names"
             results[title] = summary(found)
