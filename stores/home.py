@@ -79,7 +79,7 @@ class Home:
         return self.root / "traces"
 
     def cache_dir(self, env: Mapping[str, str] | None = None) -> Path:
-        """Return the folder of our own for what reading a home that is not to be written derives (``XDG_CACHE_HOME``)."""
+        """Return our own folder for what is derived from a home that is not to be written (``XDG_CACHE_HOME``)."""
         values = os.environ if env is None else env
         base = Path(values.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
         return base / "turngraph" / sha256(str(self.root).encode()).hexdigest()[:16]

@@ -124,25 +124,29 @@ class TraceStore:
         Args:
             retention: age of a whole day at which it goes; ``None`` keeps all rows.
             now: aware time.
-            dry_run: only list.
+            dry_run: only list, write nothing.
 
         Raises:
             StoreError: for rows that would stay and have a newer schema version: nothing is removed then.
             OSError: when a merge runs.
         """
+        if dry_run:
+            return self._removable(retention, now)
         with self._alone("merge.lock"):
-            kept, gone = self._split_days(retention, now)
-            named = frozenset(digest for agent_id, day in kept for digest in self._digests(agent_id, day))
-            blobs = tuple(self.blobs.unnamed(named, now))
-            dead = tuple(s.path for s in spools(self.live) if retention and s.is_dead and now - s.written > retention)
-            days = tuple(path for agent_id, day in gone for path in self._files(agent_id, day))
-            found = Swept(days, blobs, dead, sum(path.stat().st_size for path in (*days, *blobs, *dead)))
-            if not dry_run:
-                for agent_id, day in gone:
-                    self._remove_day(agent_id, day)
-                for path in (*blobs, *dead):
-                    path.unlink(missing_ok=True)
+            found = self._removable(retention, now)
+            for agent_id, day in self._split_days(retention, now)[1]:
+                self._remove_day(agent_id, day)
+            for path in (*found.blobs, *found.spools):
+                path.unlink(missing_ok=True)
         return found
+
+    def _removable(self, retention: timedelta | None, now: datetime) -> Swept:
+        kept, gone = self._split_days(retention, now)
+        named = frozenset(digest for agent_id, day in kept for digest in self._digests(agent_id, day))
+        blobs = tuple(self.blobs.unnamed(named, now))
+        dead = tuple(s.path for s in spools(self.live) if retention and s.is_dead and now - s.written > retention)
+        days = tuple(path for agent_id, day in gone for path in self._files(agent_id, day))
+        return Swept(days, blobs, dead, sum(path.stat().st_size for path in (*days, *blobs, *dead)))
 
     def _split_days(
         self, retention: timedelta | None, now: datetime

@@ -510,6 +510,11 @@ def test_a_sweep_removes_old_days_then_the_blobs_that_no_row_names(tmp_path: Pat
     assert store.sweep(timedelta(days=30), now) == type(swept)((), (), (), 0)
 
 
+def test_a_dry_sweep_writes_nothing(tmp_path: Path) -> None:
+    TraceStore(tmp_path / "traces").sweep(timedelta(days=1), START, dry_run=True)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_day_stays_until_all_of_it_is_too_old(tmp_path: Path) -> None:
     store = TraceStore(tmp_path)
     store.append(trace(1))
