@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,10 @@ import pytest
 
 from stores.jobs import JobStore
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,  # processes only; a socket that tests before them left to the collector is not theirs
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 Serving = Callable[..., subprocess.Popen[bytes]]
 
@@ -122,3 +127,61 @@ def test_a_run_that_ctrl_c_cuts_off_is_interrupted(tmp_path: Path, serving: Serv
     read = store.ledger.read(job["id"])
     assert read.open == ()
     assert "runningAtMs" not in store.load().jobs[0].state
+
+
+def of_state(api_url: str, state: str) -> list[Any]:
+    """Return the flow runs of a state as the server has them."""
+    wanted = {"flow_runs": {"state": {"type": {"any_": [state]}}}}
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"{api_url}/flow_runs/filter", json.dumps(wanted).encode(), headers)
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        found: list[Any] = json.load(answer)
+    return found
+
+
+def api_url(log: Path) -> str | None:
+    found = re.search(r"Prefect records runs at (\S+):", log.read_text())
+    return found[1] if found else None
+
+
+def test_no_run_stays_running_after_a_kill(tmp_path: Path, serving: Serving) -> None:
+    process = serving("--set", "serve.reindexEvery=0", "--set", "serve.maintenanceEvery=0")
+    first = until(lambda: api_url(tmp_path / "serve0.log"), 180)
+    script = f"{sys.executable} -c 'import time; time.sleep(600)'"
+    job = call(tmp_path, "cron", "add", "What is new?", "--every", "2s", "--to-command", script)
+    until(lambda: of_state(first, "RUNNING"), 60)
+    process.kill()
+    process.wait()
+    call(tmp_path, "cron", "disable", job["id"])
+    serving("--set", "serve.reindexEvery=0", "--set", "serve.maintenanceEvery=0")
+    second = until(lambda: api_url(tmp_path / "serve1.log"), 180)
+    assert "1 runs of an earlier process were interrupted" in (tmp_path / "serve1.log").read_text()
+    assert "set to Crashed" in (tmp_path / "serve1.log").read_text()
+    assert of_state(second, "RUNNING") == []
+    assert len(of_state(second, "CRASHED")) == 1
+
+
+def test_an_edited_note_is_searchable_within_seconds(tmp_path: Path, serving: Serving) -> None:
+    """Also in the workspace of an agent that the settings get while serve runs (known-faults 7.7)."""
+    serving("--no-prefect", "--set", "serve.heartbeats=false")
+    until(lambda: "serving" in (tmp_path / "serve0.log").read_text(), 60)
+    home = tmp_path / "home"
+
+    def state(agent: str) -> str:
+        rows = call(tmp_path, "status")["agents"]
+        return next((f"{row['index']}: {row['memory']}" for row in rows if row["agent"] == agent), "no such agent")
+
+    def edited(workspace: str, agent: str, text: str) -> float:
+        note = home / workspace / "memory" / "note.md"
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(text)
+        began = time.monotonic()
+        until(lambda: state(agent).startswith("clean: ") and " 0 chunks" not in state(agent), 60)
+        return time.monotonic() - began
+
+    took = [edited("workspace", "main", "The ferry leaves at nine.")]
+    (home / "turngraph.json5").write_text('{agents: {list: [{id: "main"}, {id: "ops"}]}}')
+    took.append(edited("workspace-ops", "ops", "The pump is on the left."))
+    print(f"searchable after {took[0]:.1f} s, in a new workspace after {took[1]:.1f} s")
+    assert max(took) < 30
+    assert "1 removed" not in (tmp_path / "serve0.log").read_text()
