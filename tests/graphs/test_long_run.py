@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import resource
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +40,10 @@ def answer(request: ModelRequest) -> Any:
     return "完成 done " + "y" * 500
 
 
-async def run_turns(bench: TurnBench, turns: int) -> tuple[int, int, int]:
+async def run_turns(bench: TurnBench, turns: range) -> tuple[int, int, int]:
     """Run turns; return flushes, compactions, and the largest request in tokens."""
     flushes = compactions = largest = 0
-    for turn in range(turns):
+    for turn in turns:
         bench.model = ScriptedModel(then=answer, facts=bench.facts)
         outcome = await bench.turn(text_of(turn))
         assert outcome.reply is not None and outcome.reply.kind == "text"
@@ -60,9 +61,9 @@ async def run_turns(bench: TurnBench, turns: int) -> tuple[int, int, int]:
 
 
 def lost(bench: TurnBench, turns: int) -> list[int]:
-    """Return the turns whose text is not in the transcript, each once."""
-    spoken = [text for role, text in bench.spoken() if role == "user"]
-    return [turn for turn in range(turns) if spoken.count(text_of(turn)) != 1]
+    """Return the turns whose text does not stand in the transcript exactly once."""
+    spoken = Counter(text for role, text in bench.spoken() if role == "user")
+    return [turn for turn in range(turns) if spoken[text_of(turn)] != 1]
 
 
 def bench_at(root: Path) -> TurnBench:
@@ -74,7 +75,7 @@ def bench_at(root: Path) -> TurnBench:
 
 async def test_one_flush_a_compaction_and_nothing_lost(tmp_path: Path) -> None:
     bench = bench_at(tmp_path)
-    flushes, compactions, largest = await run_turns(bench, 80)
+    flushes, compactions, largest = await run_turns(bench, range(80))
     assert compactions >= 3 and compactions <= flushes <= compactions + 1
     assert largest <= WINDOW
     assert lost(bench, 80) == []
@@ -83,10 +84,12 @@ async def test_one_flush_a_compaction_and_nothing_lost(tmp_path: Path) -> None:
 @pytest.mark.slow
 async def test_two_thousand_turns_stay_bounded(tmp_path: Path) -> None:
     bench = bench_at(tmp_path)
-    await run_turns(bench, 200)
+    await run_turns(bench, range(200))
     before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    flushes, compactions, largest = await run_turns(bench, 1_800)
+    flushes, compactions, largest = await run_turns(bench, range(200, 2_000))
     grown_mb = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb) / 1024
+    print(f"{flushes=} {compactions=} {largest=} tokens, {grown_mb=:.1f}")
     assert abs(flushes - compactions) <= 1
     assert largest <= WINDOW
     assert grown_mb < 60
+    assert lost(bench, 2_000) == []

@@ -126,7 +126,7 @@ def _compact(agent: Agent, key: str, focus: str) -> Report:
     decided = {d.what: d for _, d in result.trace.decisions if d.node == "compact"}
     done = decided.get("summarised")
     if done is None or entry is None:
-        return Report(result.text, "failed" in decided)
+        return Report(result.text.removeprefix("⚙️ "), "failed" in decided)
     own: dict[str, Any] = entry.raw.get("turngraph", {})
     return Report(
         None,

@@ -99,6 +99,8 @@ async def _converse(agent: Agent, facts: dict[str, Any], json: bool) -> None:
                 print(event.get("text", ""), end="", flush=True)
             elif kind == "tool_execution_start" and not json:
                 print(f"[{event['toolName']}] ", end="", file=sys.stderr, flush=True)
+            elif kind == "notice" and not json:
+                print(event["text"], file=sys.stderr, flush=True)
             elif kind == "result":
                 _show_end(event["result"], json)
 
