@@ -30,7 +30,7 @@ from turngraph.messages import Message, text_block, tool_result_message, user_me
 from turngraph.models.model import Finished, Model, ModelRequest
 from turngraph.tokens import Counter, total
 from turngraph.tools.arguments import fit_arguments
-from turngraph.tools.read import ReadTool
+from turngraph.tools.flush_read import FlushReadTool
 from turngraph.tools.tool import Tool, ToolContext, ToolResult
 from turngraph.tools.write import flush_write_tool
 
@@ -155,7 +155,7 @@ async def _without_model(prompts: FlushPrompts, limits: Limits, context: TurnCon
 async def _ask(
     model: Model, messages: tuple[Message, ...], system: str, stable_chars: int, path: str, context: TurnContext
 ) -> Flushed:
-    tools: tuple[Tool, ...] = (ReadTool(), flush_write_tool(path))
+    tools: tuple[Tool, ...] = (FlushReadTool(path), flush_write_tool(path))
     written = 0
     usage: dict[str, float] = {}
     for _ in range(MAX_MODEL_CALLS):

@@ -85,6 +85,19 @@ async def test_off_reports_the_overflow_and_touches_nothing(tmp_path: Path) -> N
     assert "compact" not in path(outcome.trace) and "memory_flush" not in path(outcome.trace)
 
 
+async def test_without_the_threshold_only_what_cannot_fit_is_compacted(tmp_path: Path) -> None:
+    bench = TurnBench(tmp_path, (*SMALL_TAIL, "agents.defaults.compaction.enabled=false"), window=16_000)
+    compacted_at = []
+    for number in range(12):  # 1,800 tokens a turn: past the threshold of 12,000 after the seventh
+        bench.model = replying(bench, "answer " + "y" * 3_600)
+        outcome = await bench.turn(f"message number {number} " + "x" * 3_600)
+        assert outcome.reply is not None and outcome.reply.kind == "text"
+        compacted_at += [number for _, d in outcome.trace.decisions if d.what == "summarised"]
+        triggers = [d.data["trigger"] for _, d in outcome.trace.decisions if d.what == "summarised"]
+        assert triggers in ([], ["overflow"])
+    assert compacted_at and compacted_at[0] >= 8
+
+
 async def test_the_command_compacts_and_answers(tmp_path: Path) -> None:
     bench = await talked(tmp_path, turns=12)
     outcome = await bench.turn("/compact the deploy", [GOOD] * 8)

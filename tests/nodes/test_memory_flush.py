@@ -74,6 +74,17 @@ def test_other_files_are_refused_in_a_flush(tmp_path: Path) -> None:
     assert [p for p in home.context.workspace.rglob("*") if p.is_file()] == []
 
 
+def test_the_days_note_may_be_read_before_there_is_one(tmp_path: Path) -> None:
+    reads = {"content": [call("r1", "read", path=TODAY), call("r2", "read", path="memory/2026-03-15.md")]}
+    model = scripted([reads, "NO_REPLY"])
+    home = make_home(tmp_path, model=model)
+    run(home)
+    today, yesterday = [m for m in model.requests[1].messages if m.role == "toolResult"]
+    assert not today.is_error and "empty" in today.text
+    assert yesterday.is_error
+    assert not (home.context.workspace / TODAY).exists()
+
+
 def test_only_read_and_write_are_offered(tmp_path: Path) -> None:
     model = scripted([{"content": [call("e1", "exec", command="ls")]}, "NO_REPLY"])
     run(make_home(tmp_path, model=model))
