@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from turngraph.cli.job_view import job_facts, job_lines, next_runs, when
 from turngraph.cli.options import (
     AgentOption,
     HomeOption,
@@ -23,7 +24,7 @@ from turngraph.cli.options import (
     read_settings,
     warn,
 )
-from turngraph.clock import RandomIds, SystemClock, from_ms, to_ms
+from turngraph.clock import RandomIds, SystemClock, to_ms
 from turngraph.errors import ConfigError
 from turngraph.text import head
 
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from stores.jobs import JobStore
     from turngraph.config import Settings
     from turngraph.schedules.job import Job
-
-SHOWN_RUNS = 5
 
 app = new_app("Make, list, change and run scheduled jobs.")
 
@@ -89,8 +88,8 @@ def add(
 
     Example: turngraph cron add "Summarise my mail" --cron "0 9 * * 1-5" --tz Asia/Shanghai --announce
     """
-    from turngraph.cli.job_options import destination_of, own_fields, schedule_of
-    from turngraph.schedules.job import OWN, Job, check_new_job
+    from turngraph.cli.job_options import destination_of, new_record, own_fields, schedule_of
+    from turngraph.schedules.job import Job, check_new_job
 
     store, settings = _store(home, sets)
     chosen = settings.agent(pick_agent(settings, agent))
@@ -101,27 +100,19 @@ def add(
     delivery, sink = destination_of(
         session=to_session, file=to_file, replace=replace, command=to_command, webhook=webhook, announce=announce
     )
-    payload: dict[str, Any] = {"kind": "systemEvent", "text": text} if main else {"kind": "agentTurn", "message": text}
-    payload |= {key: value for key, value in (("model", model), ("timeoutSeconds", timeout)) if value is not None}
-    own = own_fields(catch_up, max_late) | ({"sink": sink} if sink else {})
-    raw: dict[str, Any] = {
-        "id": RandomIds().uuid(),
-        **({"agentId": chosen.agent_id} if agent else {}),
-        "name": name or " ".join(text.split())[:40],
-        "enabled": not disabled,
-        "createdAtMs": to_ms(now),
-        "updatedAtMs": to_ms(now),
-        "schedule": schedule,
-        "sessionTarget": "main" if main else f"session:{session}" if session else "isolated",
-        "wakeMode": "now",
-        "payload": payload | ({"lightContext": True} if light else {}),
-        "delivery": delivery | ({"bestEffort": True} if best_effort else {}),
-        "state": {},
-    }
+    raw = new_record(
+        text,
+        schedule=schedule,
+        target="main" if main else f"session:{session}" if session else "isolated",
+        delivery=delivery | ({"bestEffort": True} if best_effort else {}),
+        own=own_fields(catch_up, max_late) | ({"sink": sink} if sink else {}),
+        payload={"model": model, "timeoutSeconds": timeout, "lightContext": light or None},
+        id_=RandomIds().uuid(),
+        now=now,
+    )
+    raw |= {"name": name or raw["name"], "enabled": not disabled} | ({"agentId": chosen.agent_id} if agent else {})
     if schedule["kind"] == "at":
         raw["deleteAfterRun"] = not keep
-    if own:
-        raw[OWN] = own
     if problems := check_new_job(raw, to_ms(now)):
         raise ConfigError("this cannot be a job:", problems)
     job = Job(raw)
@@ -131,7 +122,7 @@ def add(
         print_json(dict(job.raw))
         return
     print(f"{job.id}  {job.name}")
-    for line in _next_runs(job, chosen.zone, SHOWN_RUNS):
+    for line in next_runs(job, chosen.zone):
         print(f"  {line}")
     _say_whether_served(home)
 
@@ -148,10 +139,10 @@ def list_jobs(home: HomeOption = None, sets: SetOption = None, json: JsonOption 
         warn(f"{store.path.name}: {problem}")
     zone = settings.agent().zone
     if json:
-        print_json({"jobs": [_facts(job) for job in loaded.jobs], "unusable": list(loaded.unusable)})
+        print_json({"jobs": [job_facts(job) for job in loaded.jobs], "unusable": list(loaded.unusable)})
         return
     for job in loaded.jobs:
-        _print_job(job, zone, False)
+        print("\n".join(job_lines(job, zone)))
 
 
 @app.command()
@@ -164,16 +155,14 @@ def show(job: JobArgument, home: HomeOption = None, sets: SetOption = None, json
     found = store.load().find(job)
     slots = list(store.ledger.read(found.id).lines)[-10:]
     if json:
-        print_json({**_facts(found), "record": dict(found.raw), "slots": slots})
+        print_json({**job_facts(found), "record": dict(found.raw), "slots": slots})
         return
     print_json(dict(found.raw))
-    for line in _next_runs(found, settings.agent().zone, SHOWN_RUNS):
+    for line in next_runs(found, settings.agent().zone):
         print(f"next  {line}")
     for slot in slots:
         if slot.get("event") != "claimed":
-            print(
-                f"slot  {_when(slot.get('slotMs'), settings.agent().zone)}  {slot['event']}  {slot.get('reason', '')}"
-            )
+            print(f"slot  {when(slot.get('slotMs'), settings.agent().zone)}  {slot['event']}  {slot.get('reason', '')}")
 
 
 @app.command()
@@ -235,7 +224,7 @@ def edit(
             raise ConfigError("the job would be unusable:", problems)
         return changed.evolve(state={"nextRunAtMs": changed.next_run_ms(to_ms(now))})
 
-    _print_job(store.update(found.id, change), zone, json)
+    _print_changed(store.update(found.id, change), zone, json)
 
 
 @app.command()
@@ -322,7 +311,7 @@ def runs(
     width = max(shutil.get_terminal_size().columns - 54, 20) if sys.stdout.isatty() else None
     for entry in found:
         result = " ".join(str(entry.get("error") or entry.get("summary") or "").split())
-        started = _when(entry.get("runAtMs"), zone, named=False)
+        started = when(entry.get("runAtMs"), zone, named=False)
         took = f"{entry.get('durationMs', 0) / 1000:.1f} s"
         facts = f"{entry.get('status', '-'):<8}{took:>7}  {entry.get('deliveryStatus', '-'):<13}"
         print(f"{started}  {facts}  {head(result, width) if width else result}".rstrip())
@@ -348,82 +337,16 @@ def _switch(name: str, home: Path | None, on: bool, json: bool) -> None:
         changed = known.evolve(enabled=on, updatedAtMs=now_ms, state=state)
         return changed.evolve(state={"nextRunAtMs": changed.next_run_ms(now_ms)})
 
-    _print_job(store.update(found.id, change), settings.agent().zone, json)
+    _print_changed(store.update(found.id, change), settings.agent().zone, json)
 
 
-def _print_job(job: Job | None, zone: tzinfo, json: bool) -> None:
+def _print_changed(job: Job | None, zone: tzinfo, json: bool) -> None:
     if job is None:
         return
     if json:
         print_json(dict(job.raw))
-        return
-    state = "disabled" if not job.enabled else f"last run {job.state.get('lastStatus', 'never')}"
-    print(f"{job.id}  {job.name}  ({_schedule_text(job)}; {state})")
-    for line in _next_runs(job, zone, SHOWN_RUNS) if job.enabled else ():
-        print(f"  {line}")
-
-
-def _facts(job: Job) -> dict[str, Any]:
-    return {
-        "id": job.id,
-        "name": job.name,
-        "enabled": job.enabled,
-        "schedule": job.raw["schedule"],
-        "lastStatus": job.state.get("lastStatus"),
-        "nextRunsMs": _upcoming(job, SHOWN_RUNS),
-    }
-
-
-def _upcoming(job: Job, count: int) -> list[int]:
-    try:
-        at = job.next_run_ms(to_ms(SystemClock().now()))
-        schedule = job.schedule()
-    except ConfigError:
-        return []
-    found: list[int] = []
-    while at is not None and schedule is not None and len(found) < count:
-        found.append(at)
-        at = schedule.next_after(at)
-    return found
-
-
-def _next_runs(job: Job, user_zone: tzinfo, count: int) -> list[str]:
-    """Return the next runs in the job's zone and, where it is another one, in the user's."""
-    from turngraph.schedules.schedule import read_zone
-
-    try:
-        own = read_zone(job.raw["schedule"].get("tz")) if job.raw["schedule"].get("tz") else user_zone
-    except ConfigError as error:
-        return [str(error)]
-    lines = []
-    for at_ms in _upcoming(job, count):
-        shown = _when(at_ms, own)
-        lines.append(shown if str(own) == str(user_zone) else f"{shown} = {_when(at_ms, user_zone)}")
-    return lines
-
-
-def _when(at_ms: Any, zone: tzinfo, *, named: bool = True) -> str:
-    if not isinstance(at_ms, int | float):
-        return "by hand"
-    local = from_ms(at_ms).astimezone(zone)
-    shown = f"{local:%a %Y-%m-%d %H:%M:%S}"
-    return f"{shown} {getattr(zone, 'key', None) or f'{local:%Z}'}" if named else shown
-
-
-def _schedule_text(job: Job) -> str:
-    schedule = job.raw["schedule"]
-    if schedule["kind"] == "every":
-        return f"every {_span(schedule.get('everyMs', 0))}"
-    if schedule["kind"] == "at":
-        return f"at {schedule.get('at')}"
-    return f"{schedule.get('expr')} {schedule.get('tz', '')}".strip()
-
-
-def _span(ms: float) -> str:
-    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
-        if ms >= size and ms % size == 0:
-            return f"{int(ms // size)}{unit}"
-    return f"{ms:g}ms"
+    else:
+        print("\n".join(job_lines(job, zone)))
 
 
 def _say_whether_served(home: Path | None) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from turngraph.cli.job_view import span
 from turngraph.cli.options import (
     AgentOption,
     HomeOption,
@@ -19,6 +20,7 @@ from turngraph.cli.options import (
     print_json,
     read_settings,
     table,
+    warn,
 )
 from turngraph.clock import SystemClock, from_ms, to_ms
 
@@ -70,8 +72,14 @@ def status(home: HomeOption = None, sets: SetOption = None, json: JsonOption = F
     made = table("agent", "every", "last", "result", "next")
     for row in rows:
         zone = settings.agent(row["agent"]).zone
-        made.add_row(row["agent"], row["every"], _at(row["lastMs"], zone), row["last"], _at(row["nextMs"], zone))
+        every = span(row["everyMs"]) if row["everyMs"] else "off"
+        made.add_row(row["agent"], every, _at(row["lastMs"], zone), row["last"], _at(row["nextMs"], zone))
     console().print(made)
+    for row in rows:
+        if row["isNever"]:
+            warn(
+                f"{row['agent']}: no planned beat lies inside the active hours; set heartbeat.anchor to a time in them"
+            )
 
 
 def _at(at_ms: int | None, zone: Any) -> str:

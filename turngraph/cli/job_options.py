@@ -9,7 +9,11 @@ from typing import Any
 from turngraph.clock import from_ms, iso_ms, to_ms
 from turngraph.config.units import parse_duration_ms
 from turngraph.errors import ConfigError
+from turngraph.schedules.job import OWN
 from turngraph.schedules.schedule import parse_absolute_ms, read_zone
+from turngraph.text import head
+
+NAME_CHARS = 40  # of a job that is named after what it asks
 
 
 def schedule_of(
@@ -94,3 +98,39 @@ def own_fields(catch_up: str | None, max_late: str | None) -> dict[str, Any]:
     if max_late is not None:
         fields["maxLateMs"] = _duration_ms(max_late, "--max-late")
     return fields
+
+
+def new_record(
+    text: str,
+    *,
+    schedule: dict[str, Any],
+    target: str,
+    delivery: dict[str, Any],
+    own: dict[str, Any],
+    payload: dict[str, Any],
+    id_: str,
+    now: datetime,
+) -> dict[str, Any]:
+    """Return the record of a new job.
+
+    Args:
+        text: what the agent is asked; of a job of the main session the reminder.
+        target: main, isolated or ``session:<key>``.
+        own: our own fields, which stand under one key.
+        payload: further fields of the payload; ``None`` leaves one out.
+    """
+    asked = {"kind": "systemEvent", "text": text} if target == "main" else {"kind": "agentTurn", "message": text}
+    record: dict[str, Any] = {
+        "id": id_,
+        "name": head(" ".join(text.split()), NAME_CHARS),
+        "enabled": True,
+        "createdAtMs": to_ms(now),
+        "updatedAtMs": to_ms(now),
+        "schedule": schedule,
+        "sessionTarget": target,
+        "wakeMode": "now",
+        "payload": asked | {name: value for name, value in payload.items() if value is not None},
+        "delivery": delivery,
+        "state": {},
+    }
+    return record | ({OWN: own} if own else {})

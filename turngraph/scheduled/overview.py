@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from turngraph.scheduled.beat_state import BeatStates, read_seed
-from turngraph.scheduled.intervals import Intervals, reindex_every
+from turngraph.scheduled.intervals import MS, Intervals, reindex_every
 from turngraph.schedules.heartbeat import rhythm_of
 
 if TYPE_CHECKING:
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def beat_overview(home: Home, settings: Settings, now_ms: int) -> list[dict[str, Any]]:
-    """Return the last heartbeat of each agent and the next one planned; the phase is known once serve has run."""
+    """Return the last heartbeat of each agent and the next one planned; the phase is known once serve has run.
+
+    ``isNever``: no planned beat lies inside the active hours.
+    """
     seed = read_seed(home)
     states = BeatStates(home)
     rows: list[dict[str, Any]] = []
@@ -23,15 +26,17 @@ def beat_overview(home: Home, settings: Settings, now_ms: int) -> list[dict[str,
         state = states.of(agent_id)
         anchored = chosen.heartbeat.anchor is not None
         rhythm = rhythm_of(chosen, seed or "") if seed or anchored else None
+        following = rhythm.next_after(now_ms) if rhythm else None
         result = f"{state.last_status} ({state.last_reason})" if state.last_status else "-"
         rows.append(
             {
                 "agent": agent_id,
-                "every": str(chosen.heartbeat.every) if chosen.beats and chosen.heartbeat.every else "off",
+                "everyMs": chosen.heartbeat.every // MS if chosen.beats else 0,
+                "isNever": rhythm is not None and following is None,
                 "lastMs": state.last_ms,
                 "last": result,
                 "failures": state.failures,
-                "nextMs": rhythm.next_after(now_ms) if rhythm else None,
+                "nextMs": following,
             }
         )
     return rows
