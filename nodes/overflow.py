@@ -187,15 +187,16 @@ def next_recovery(attempts: Attempts, *, shrinkable: bool, off: bool) -> Recover
         return Recovery("compact due", why, attempts, decisions=(_decision("routed", why),))
     else:
         why = f"{seen}: {attempts.failed or 'nothing is left to try'}"
-    return Recovery("answered", why, attempts, give_up_text(why), (_decision("failed", why),))
+    return Recovery("answered", why, attempts, give_up_text(why, off=off), (_decision("failed", why),))
 
 
-def give_up_text(why: str) -> str:
+def give_up_text(why: str, *, off: bool = False) -> str:
     """Return what the user is told when a prompt cannot be made to fit (known-faults 4.3)."""
+    summarise = "another compaction.mode and /compact" if off else "/compact"
     return (
         f"Context overflow: the conversation no longer fits the model's context window ({why}). Nothing was lost. "
-        "Try /compact to summarise it, /new for a fresh session, a model with a larger window, or smaller workspace "
-        "files."
+        f"Try {summarise} to summarise it, /new for a fresh session, a model with a larger window, or smaller "
+        "workspace files."
     )
 
 

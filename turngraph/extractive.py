@@ -77,6 +77,7 @@ _PROGRESS = re.compile(
     r"\d+\s*/\s*\d+|\d+ (?:of|out of) \d+|\d+\s*[个件條条].{0,6}(?:完成|做完|剩)|已完成\s*\d+", re.IGNORECASE
 )
 _SENTENCE = re.compile(r"[^\n。！？!?.]+(?:[.](?=\S)[^\n。！？!?.]*)*[。！？!?.]*")
+_QUOTED = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _QUESTION_ENDS = ("?", "？")
 _NOISE = frozenset({"NO_REPLY", "HEARTBEAT_OK"})
 
@@ -231,7 +232,8 @@ def _spoken(message: Message) -> str:
 def _sentences(message: Message) -> list[str]:
     if message.role not in ("user", "assistant"):
         return []
-    found = (match.group().strip() for match in _SENTENCE.finditer(_spoken(message)))
+    own = _QUOTED.sub("", _spoken(message))  # a quoted note would be noted again, and its quote after that
+    found = (match.group().strip() for match in _SENTENCE.finditer(own))
     return [text for text in found if text and not text.endswith((":", "："))]  # those announce, they do not say
 
 

@@ -97,6 +97,11 @@ def test_facts_are_statements_and_no_questions() -> None:
     assert facts == "- My birthday is 1 March.\n- Remember that I prefer tea."
 
 
+def test_what_is_quoted_is_no_fact() -> None:
+    answer = assistant("My notes say:\n\n> - We decided to move the launch to Friday, May 3.\nSource: memory/a.md#L1")
+    assert extractive_facts([user("When is the launch?"), answer]) == ""
+
+
 def test_no_credential_reaches_a_summary_or_a_fact() -> None:
     secret = "sk-abcdefghijklmnopqrstuvwx"
     messages = [user(f"Remember: we decided the token is API_TOKEN={secret}, host db.example.org:5432")]
