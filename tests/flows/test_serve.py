@@ -185,3 +185,17 @@ def test_an_edited_note_is_searchable_within_seconds(tmp_path: Path, serving: Se
     print(f"searchable after {took[0]:.1f} s, in a new workspace after {took[1]:.1f} s")
     assert max(took) < 30
     assert "1 removed" not in (tmp_path / "serve0.log").read_text()
+
+
+def test_what_happens_can_be_read_as_json(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "turngraph.cli.main", "serve", "--home", str(tmp_path / "home"), "--no-prefect"]
+    call(tmp_path, "cron", "add", "What is new?", "--every", "2s", "--name", "news")
+    with subprocess.Popen([*argv, "--json"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        lines: list[dict[str, str]] = []
+        while not (lines and lines[-1]["text"].startswith("job news: ok")):
+            lines.append(json.loads(process.stdout.readline()))
+        process.send_signal(signal.SIGINT)
+        lines += [json.loads(line) for line in process.stdout]
+    assert lines[0]["text"].startswith("serving ")
+    assert lines[-1] == {"at": lines[-1]["at"], "level": "info", "text": "stopped"}

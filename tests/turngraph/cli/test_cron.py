@@ -139,3 +139,28 @@ def test_reindex_covers_every_agent(home: Path) -> None:
     (home / "workspace" / "memory").mkdir(parents=True)
     (home / "workspace" / "MEMORY.md").write_text("The deploy is on Friday.\n")
     assert "1 added" in call(home, "reindex")
+
+
+def test_runs_are_one_line_each(home: Path) -> None:
+    job = as_json(home, "cron", "add", "What is new?", "--every", "1h")
+    assert call(home, "cron", "runs", job["id"]) == ""
+    call(home, "cron", "run", job["id"])
+    (line,) = call(home, "cron", "runs", job["id"]).splitlines()
+    assert "  ok  " in line
+    assert "not-requested" in line
+
+
+def test_status_of_heartbeats_says_when_none_can_ever_come(home: Path) -> None:
+    hours = 'agents.defaults.heartbeat.activeHours={"start":"08:00","end":"09:00","timezone":"UTC"}'
+    sets = ("--set", hours, "--set", "agents.defaults.heartbeat.every=24h")
+    never = as_json(home, "heartbeat", "status", *sets, "--set", "agents.defaults.heartbeat.anchor=12:00")
+    assert never["agents"][0]["isNever"]
+    planned = as_json(home, "heartbeat", "status", *sets, "--set", "agents.defaults.heartbeat.anchor=08:30")
+    assert not planned["agents"][0]["isNever"]
+    assert "24h" in call(home, "heartbeat", "status", *sets) or "1d" in call(home, "heartbeat", "status", *sets)
+
+
+def test_status_shows_when_the_indexes_are_looked_after(home: Path) -> None:
+    rows = as_json(home, "status")["upkeep"]
+    assert [row["what"] for row in rows] == ["reindex main", "maintenance"]
+    assert all(row["on"] for row in rows)
