@@ -44,12 +44,12 @@ _SIZE = re.compile(
     r"|exceeds the available context size|greater than the context length|context window exceeds limit"
     r"|too large for model with \d+ maximum context length|too many tokens|token limit exceeded"
     r"|^413(?: status code)? \(no body\)"
-    r"|prompt has [\d,]+ tokens, but the configured context size is|invalid_argument.*maximum number of tokens"
-    r"|input exceeds.*maximum number of tokens|context window.*ran out of (?:room|space)"
-    r"|ran out of (?:room|space).*context window|input \([\d,]+ tokens\) is longer than the model's context length"
+    r"|prompt has [\d,]+ tokens,? but the configured context size is|invalid_argument.*maximum number of tokens"
+    r"|input exceeds.*maximum number of tokens|context window.*r[au]n out of (?:room|space)"
+    r"|r[au]n out of (?:room|space).*context window|input \([\d,]+ tokens\) is longer than the model's context length"
     r"|input length [\d,]+ tokens exceeds the model limit|tokens in request more than max tokens allowed"
-    r"|prompt exceeds max length|total tokens exceed.*limit|ollama error: context length exceeded"
-    r"|exceeds maximum allowed input length of [\d,]+ tokens|range of input length should be"
+    r"|prompt exceeds max length|total tokens.{0,40} exceed.*limit|ollama error: context length exceeded"
+    r"|exceeds maximum allowed input length of [\d,]+|range of input length should be"
     r"|上下文过长|上下文超出|上下文长度超|超出最大上下文|请压缩上下文|上下文窗口已满|超出上下文|输入过长|长度超过(?:模型)?(?:上限|限制)",
     re.IGNORECASE | re.DOTALL,
 )
