@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,55 @@ async def test_a_message_that_overflows_twice_is_stored_once(tmp_path: Path) -> 
     assert [text for role, text in bench.spoken() if role == "user"].count("the new message") == 1
     assert path(outcome.trace).count("compact") == 2
     assert bench.entry()["compactionCount"] == 2
+
+
+class HangsOnSummaries(ScriptedModel):
+    """Never ends a summary; otherwise as scripted."""
+
+    summaries = 0
+
+    async def stream(self, request: ModelRequest) -> Any:
+        if request.purpose == "summary":
+            self.summaries += 1
+            await asyncio.Event().wait()
+        async for event in super().stream(request):
+            yield event
+
+
+async def test_a_summariser_that_hangs_leaves_a_session_that_answers_the_next_message(tmp_path: Path) -> None:
+    """known-faults 5.2: at most three attempts a turn, each with its outcome."""
+    bench = await talked(tmp_path, sets=(*SMALL_TAIL, "agents.defaults.compaction.timeoutSeconds=1"))
+    bench.model = HangsOnSummaries([OVERFLOW, OVERFLOW, OVERFLOW], then=OVERFLOW, facts=bench.facts)
+    outcome = await bench.turn("the new message")
+    failed = [d.data for _, d in outcome.trace.decisions if d.node == "compact" and d.what == "failed"]
+    assert 1 <= bench.model.summaries == len([data for data in failed if data.get("code") == "timeout"]) <= 3
+    assert outcome.reply is not None and outcome.reply.kind == "error"
+    bench.model = replying(bench, "here I am")
+    later = await bench.turn("the next message")
+    assert later.reply is not None and later.reply.text == "here I am"
+
+
+async def test_after_a_compaction_the_size_is_an_estimate_until_the_next_answer_reports_it(tmp_path: Path) -> None:
+    """known-faults 5.7: 181k of 200k, compacted to about 10k."""
+    bench = TurnBench(tmp_path, ("agents.defaults.compaction.keepRecentTokens=4000",), window=200_000)
+    for number in range(4):
+        bench.model = replying(bench, "y" * 90_000, window=200_000)
+        await bench.turn(f"message number {number} " + "x" * 90_000)
+    seen: list[Any] = []
+
+    def answer(request: ModelRequest) -> Any:
+        if request.purpose != "turn":
+            return GOOD if request.purpose == "summary" else "NO_REPLY"
+        seen.append(dict(bench.entry()))
+        usage = {"input": 9_876, "output": 20, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 9_896}
+        return {"content": "done", "usage": usage}
+
+    bench.model = ScriptedModel(then=answer, facts=bench.facts)
+    await bench.turn("one more")
+    assert seen[0]["compactionCount"] == 1 and seen[0]["totalTokensFresh"] is False
+    assert seen[0]["totalTokens"] < 60_000
+    after = bench.entry()
+    assert (after["totalTokens"], after["totalTokensFresh"], after["compactionCount"]) == (9_876, True, 1)
 
 
 async def test_when_nothing_helps_the_user_is_told_what_to_do_and_the_session_stays(tmp_path: Path) -> None:
