@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from prefect import State, flow
+from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
 from flows.due_now import run_by_hand, run_claimed_slot, run_due
@@ -16,7 +17,14 @@ from turngraph.clock import from_ms, iso_ms
 from turngraph.scheduled.job_run import JobRun
 
 
-@flow(name="cron", flow_run_name="{job_id} {slot_ms}", persist_result=False)
+def _run_name() -> str:
+    job_id, slot_ms = flow_run.parameters.get("job_id"), flow_run.parameters.get("slot_ms")
+    if job_id is None:
+        return "all that is due"
+    return f"{job_id}, {'by hand' if slot_ms is None else iso_ms(from_ms(slot_ms))}"
+
+
+@flow(name="cron", flow_run_name=_run_name, persist_result=False)
 async def cron(
     job_id: str | None = None, slot_ms: int | None = None, run_id: str | None = None, home: str | None = None
 ) -> State[Any]:

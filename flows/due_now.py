@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from flows.dispatcher import Dispatcher
 from flows.plain import PlainRunner
+from flows.serve_lock import ServeLock
 from stores.jobs import JobStore
 from turngraph.clock import Ids, RandomIds, to_ms
 from turngraph.errors import SessionBusy
+from turngraph.scheduled.beat import BeatResult
+from turngraph.scheduled.beat_state import BeatStates, ensure_seed
 from turngraph.scheduled.job_run import JobRun, Slot
+from turngraph.schedules.heartbeat import rhythm_of
 
 LOOK_BACK_MS = 60_000  # slots of the last minute are on time
 
@@ -50,6 +54,21 @@ async def run_due(runner: PlainRunner) -> list[str]:
     """Run every job that is due now, and return their ids."""
     dispatcher = Dispatcher(runner.home(), runner, runner.clock, RandomIds())
     return await dispatcher.run_due_jobs(LOOK_BACK_MS)
+
+
+async def run_due_beats(runner: PlainRunner) -> list[BeatResult]:
+    """Run the heartbeat of every agent whose planned time has just come; none while serve looks after this home."""
+    home, now_ms = runner.home(), to_ms(runner.clock.now())
+    if ServeLock(home.home.root).is_held():
+        return []
+    seed, states = ensure_seed(home.home, RandomIds().uuid()), BeatStates(home.home)
+    results = []
+    for agent_id in home.agents:
+        rhythm = rhythm_of(home.settings.agent(agent_id), seed)
+        planned = rhythm.last_before(now_ms + 1) if rhythm else None
+        if planned is not None and planned > max(states.of(agent_id).last_ms or 0, now_ms - LOOK_BACK_MS):
+            results.append(await runner.heartbeat(agent_id, "interval"))
+    return results
 
 
 def _store(runner: PlainRunner) -> JobStore:

@@ -179,6 +179,9 @@ async def test_a_deployment_of_each_flow_is_run_by_a_worker(prefect_server: Pref
         await arun_deployment(f"{name}/turngraph", parameters=given, timeout=0, as_subflow=False)
         for name, given in parameters.items()
     ]
+    started += [  # as a schedule of Prefect's own starts them
+        await arun_deployment(f"{name}/turngraph", timeout=0, as_subflow=False) for name in ("cron", "heartbeat")
+    ]
     worker = start(*prefect, "worker", "start", "--pool", "turngraph", "--limit", "2", env=env, out=subprocess.DEVNULL)
     try:
         async with get_client() as client:
@@ -193,7 +196,7 @@ async def test_a_deployment_of_each_flow_is_run_by_a_worker(prefect_server: Pref
         assert (run["status"], run.get("slotMs")) == ("ok", None)
         assert run["flowRunId"] == str(started[0].id)
         assert list((tmp_path / "replayed").iterdir())
-        for flow_run in started:
+        for flow_run in started[: len(parameters)]:
             assert (await markdown_of(flow_run.id)).startswith("# ")
         await _through_the_pool(bench)
     finally:
@@ -232,3 +235,19 @@ async def test_a_deployment_without_a_job_runs_what_is_due(prefect_server: Prefe
     runner = PlainRunner(lambda: bench.home, bench.clock)
     assert await run_due(runner) == ["news"]
     assert await run_due(runner) == []
+
+
+async def test_a_deployment_without_an_agent_runs_the_heartbeats_that_are_due(tmp_path: Path) -> None:
+    from flows.due_now import run_due_beats
+    from flows.serve_lock import ServeLock
+
+    bench = Bench(tmp_path / "home", ALL, at="2026-03-16T11:59:30")
+    runner = PlainRunner(lambda: bench.home, bench.clock)
+    assert await run_due_beats(runner) == [], "a start is no reason to beat"
+    bench.clock.advance(timedelta(seconds=45))
+    lock = ServeLock(bench.root)
+    assert lock.take()
+    assert await run_due_beats(runner) == [], "serve does it"
+    lock.release()
+    assert len(await run_due_beats(runner)) == 1
+    assert await run_due_beats(runner) == []

@@ -22,7 +22,7 @@ from turngraph.cli.options import (
     table,
     warn,
 )
-from turngraph.clock import SystemClock, from_ms, to_ms
+from turngraph.clock import RandomIds, SystemClock, from_ms, to_ms
 
 app = new_app("Run heartbeats by hand, and see when the next are due.")
 
@@ -80,6 +80,53 @@ def status(home: HomeOption = None, sets: SetOption = None, json: JsonOption = F
             warn(
                 f"{row['agent']}: no planned beat lies inside the active hours; set heartbeat.anchor to a time in them"
             )
+
+
+@app.command("import-tasks")
+def import_tasks(
+    home: HomeOption = None,
+    agent: AgentOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Make the jobs; without it they are only listed.")] = False,
+    sets: SetOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Make a job of each entry of the tasks: list in HEARTBEAT.md; the file stays as it is.
+
+    Example: turngraph heartbeat import-tasks --yes
+    """
+    from stores.jobs import JobStore
+    from turngraph.bootstrap_files import HEARTBEAT
+    from turngraph.cli.job_options import new_record
+    from turngraph.schedules.job import Job
+    from turngraph.schedules.task_list import read_tasks
+
+    found = find_home(home)
+    chosen = (settings := read_settings(found, sets)).agent(pick_agent(settings, agent))
+    path = found.workspace(chosen.agent_id, chosen) / HEARTBEAT
+    listed = read_tasks(path.read_text(encoding="utf-8", errors="replace") if path.is_file() else "")
+    store = JobStore.of_home(found, settings.agent())
+    taken = {job.name for job in store.load().jobs}
+    now = SystemClock().now()
+    made = []
+    for task in listed.tasks:
+        if task.name not in taken:
+            schedule = {"kind": "every", "everyMs": task.every_ms, "anchorMs": to_ms(now)}
+            made.append(new_record(task.prompt, schedule=schedule, target="main", id_=RandomIds().uuid(), now=now))
+            made[-1] |= {"name": task.name} | ({"agentId": chosen.agent_id} if agent else {})
+            if yes:
+                store.add(Job(made[-1]))
+    if json:
+        print_json({"jobs": made, "made": yes, "problems": listed.problems})
+    else:
+        for record in made:
+            what = "made" if yes else "would make"
+            print(f"{what} {record['name']}  (every {span(record['schedule']['everyMs'])})")
+        if made:
+            print(f"take them out of {path}, else heartbeats do them too" if yes else "to make them: --yes")
+        if not listed.tasks:
+            print(f"{path} holds no tasks: list")
+    for problem in listed.problems:
+        warn(f"{path.name}: {problem}")
 
 
 def _at(at_ms: int | None, zone: Any) -> str:

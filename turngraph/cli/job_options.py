@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
@@ -105,11 +106,11 @@ def new_record(
     *,
     schedule: dict[str, Any],
     target: str,
-    delivery: dict[str, Any],
-    own: dict[str, Any],
-    payload: dict[str, Any],
     id_: str,
     now: datetime,
+    delivery: Mapping[str, Any] | None = None,
+    own: Mapping[str, Any] | None = None,
+    payload: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the record of a new job.
 
@@ -129,8 +130,8 @@ def new_record(
         "schedule": schedule,
         "sessionTarget": target,
         "wakeMode": "now",
-        "payload": asked | {name: value for name, value in payload.items() if value is not None},
-        "delivery": delivery,
+        "payload": asked | {name: value for name, value in (payload or {}).items() if value is not None},
+        "delivery": dict(delivery or {}),
         "state": {},
     }
-    return record | ({OWN: own} if own else {})
+    return record | ({OWN: dict(own)} if own else {})

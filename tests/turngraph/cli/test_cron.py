@@ -164,3 +164,37 @@ def test_status_shows_when_the_indexes_are_looked_after(home: Path) -> None:
     rows = as_json(home, "status")["upkeep"]
     assert [row["what"] for row in rows] == ["reindex main", "maintenance"]
     assert all(row["on"] for row in rows)
+
+
+TASKS = """# Heartbeat
+
+tasks:
+  - name: mail
+    interval: 30m
+    prompt: "Check the mail"
+  - name: 天气
+    interval: 2h
+    prompt: 今天的天气怎么样？
+  - name: broken
+    interval: soon
+    prompt: x
+
+Anything else stays.
+"""
+
+
+def test_the_tasks_of_an_old_heartbeat_file_become_jobs_once(home: Path) -> None:
+    path = home / "workspace" / "HEARTBEAT.md"
+    path.parent.mkdir()
+    path.write_text(TASKS)
+    listed = as_json(home, "heartbeat", "import-tasks")
+    assert [job["name"] for job in listed["jobs"]] == ["mail", "天气"]
+    assert listed["problems"] == ["entry 3: its interval 'soon' is no duration; write it as 30m or 2h"]
+    assert as_json(home, "cron", "list")["jobs"] == []
+    call(home, "heartbeat", "import-tasks", "--yes")
+    call(home, "heartbeat", "import-tasks", "--yes")
+    jobs = as_json(home, "cron", "list")["jobs"]
+    assert [(job["name"], job["schedule"]["everyMs"]) for job in jobs] == [("mail", 1_800_000), ("天气", 7_200_000)]
+    record = as_json(home, "cron", "show", "mail")["record"]
+    assert (record["sessionTarget"], record["payload"]["text"]) == ("main", "Check the mail")
+    assert path.read_text() == TASKS
