@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -114,9 +114,9 @@ def failed_outcome(
     reason: str,
     trigger: Trigger,
     plan: Preparation,
-    decisions: Sequence[Decision] = (),
     data: Mapping[str, Any] | None = None,
 ) -> Outcome:
+    """Return the outcome of a compaction that was tried and failed; nothing is stored."""
     decision = Decision(
         node=NODE,
         what="failed",
@@ -124,4 +124,4 @@ def failed_outcome(
         tokens_before=plan.tokens_before,
         data={"code": classify_reason(reason), "outcome": "failed"} | dict(data or {}),
     )
-    return Outcome(reason, (*decisions, decision), plan, tokens_before=plan.tokens_before, failed=True)
+    return Outcome(reason, (decision,), plan, tokens_before=plan.tokens_before, failed=True)

@@ -56,44 +56,53 @@ async def run_compaction(
     limits, plan = _plan(context, halvings, forced=trigger in FORCED)
     if isinstance(plan, NotPrepared):
         return refused(plan.reason, trigger)
-    messages = (*plan.all_folded, *plan.kept)
-    decisions: list[Decision] = []
-    if not dry_run:
-        decisions += await context.hooks.observe(
-            "before_compaction",
-            context.hook_context,
-            message_count=len(messages),
-            messages=messages,
-            session_file=context.opened.path,
-        )
+    told = () if dry_run else await _tell_before(context, plan)
     summariser = _summariser(context)
-    policy = _policy(context, limits, summariser, focus)
+    made = await _summarised(context, plan, _policy(context, limits, summariser, focus), summariser, trigger)
+    made = replace(made, decisions=(*told, *made.decisions))
+    return made if dry_run or not made.compacted else await _store(context, session, made, trigger)
+
+
+async def _tell_before(context: TurnContext, plan: Preparation) -> tuple[Decision, ...]:
+    messages = (*plan.all_folded, *plan.kept)
+    return await context.hooks.observe(
+        "before_compaction",
+        context.hook_context,
+        message_count=len(messages),
+        messages=messages,
+        session_file=context.opened.path,
+    )
+
+
+async def _summarised(
+    context: TurnContext, plan: Preparation, policy: SummaryPolicy, summariser: Summariser, trigger: Trigger
+) -> Outcome:
+    """Summarise what ``plan`` folds, within the time limit; a summary that frees nothing is a failure too."""
+    timeout_seconds = context.settings.compaction.timeout_seconds
     try:
-        async with asyncio.timeout(timeout_ms(settings.timeout_seconds) / 1000):
+        async with asyncio.timeout(timeout_ms(timeout_seconds) / 1000):
             summary = await _summary(context, plan, policy, summariser)
     except TimeoutError:
-        return failed_outcome(f"Compaction timed out after {settings.timeout_seconds} s", trigger, plan, decisions)
+        return failed_outcome(f"Compaction timed out after {timeout_seconds} s", trigger, plan)
     except ModelError as error:
         reason = f"summary failed ({error.kind}): {error}"
-        return failed_outcome(reason, trigger, plan, decisions, data={"failures": summariser.failures})
+        return failed_outcome(reason, trigger, plan, data={"failures": summariser.failures})
     tokens_after = context.counter.message(_as_message(summary.text)) + total(context.counter, plan.kept)
     if tokens_after >= plan.tokens_before:
         reason = (
             f"the compaction would free nothing ({plan.tokens_before} tokens before, {tokens_after} after); "
             "use /new, a model with a larger window, or a smaller keepRecentTokens"
         )
-        return failed_outcome(reason, trigger, plan, decisions)
-    decisions += made_decisions(plan, summary, summariser, trigger, tokens_after)
-    made = Outcome(
+        return failed_outcome(reason, trigger, plan)
+    return Outcome(
         None,
-        tuple(decisions),
+        tuple(made_decisions(plan, summary, summariser, trigger, tokens_after)),
         plan,
         summary,
         tokens_before=plan.tokens_before,
         tokens_after=tokens_after,
         made_by=tuple(summariser.answered_by),
     )
-    return made if dry_run else await _store(context, session, made, trigger)
 
 
 def _plan(context: TurnContext, halvings: int, *, forced: bool) -> tuple[Limits, Preparation | NotPrepared]:
@@ -159,12 +168,7 @@ def _policy(context: TurnContext, limits: Limits, summariser: Summariser, focus:
     )
 
 
-async def _store(
-    context: TurnContext,
-    session: SessionFacts,
-    made: Outcome,
-    trigger: Trigger,
-) -> Outcome:
+async def _store(context: TurnContext, session: SessionFacts, made: Outcome, trigger: Trigger) -> Outcome:
     plan, summary, tokens_after = made.plan, made.summary, made.tokens_after
     assert plan is not None and summary is not None and tokens_after is not None
     count = compaction_count(context.sessions.find(session.key).entry, context.opened.branch()) + 1
