@@ -35,6 +35,7 @@ from turngraph.schedules.wakes import COALESCE_MS, RETRY_MS, Wake, deferral, str
 GAP_MS = 60_000  # a longer pause between two ticks counts as a stop: what fell into it is caught up
 SWEEP_RUNS_MS = 300_000
 STOP_GRACE_S = 3.0
+FAULT_PAUSE_MS = 60_000  # after a beat that could not even begin
 BUSY = "requests-in-flight"
 
 log = logging.getLogger("turngraph.serve")
@@ -184,12 +185,14 @@ class Dispatcher:
 
     async def run_due_jobs(self, look_back_ms: int) -> list[str]:
         """Start the jobs that are due, wait for them, and return their ids; for schedulers of others."""
-        now_ms = self._now_ms()
-        self._due.since_ms = now_ms - look_back_ms
-        self._start_jobs(now_ms)
-        started = [name.removeprefix("cron:") for name in self._tasks]
-        await self.settled()
-        return started
+        self._due.since_ms = self._now_ms() - look_back_ms
+        started: list[str] = []
+        while True:  # no more run at once than cron.maxConcurrentRuns; the others come when these have ended
+            self._start_jobs(self._now_ms())
+            if not self._tasks:
+                return started
+            started += [name.removeprefix("cron:") for name in self._tasks]
+            await self.settled()
 
     async def tick(self) -> None:
         """Look once what is due, and start it."""
@@ -338,9 +341,11 @@ class Dispatcher:
         return state.failed_ms + beat_backoff_ms(state.failures, interval_ms, longest_ms)
 
     async def _beat(self, agent_id: str, reason: str, wakes: tuple[str, ...]) -> None:
+        known = self._beats[agent_id]
+        known.retry_ms = self._now_ms() + FAULT_PAUSE_MS  # should this raise, its wake requests stay
         result = await self.runner.heartbeat(agent_id, reason)
+        known.retry_ms = self._now_ms() + RETRY_MS if result.reason == BUSY else 0
         if result.reason == BUSY:
-            self._beats[agent_id].retry_ms = self._now_ms() + RETRY_MS
             return
         events = EventFile(self.home.home.events_file(agent_id))
         await asyncio.to_thread(events.consume, wakes, self._now_ms())

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from flows.dispatcher import Runner
-from stores.events import EventFile
+from stores.events import AgentEvent, EventFile
 from stores.slot_ledger import SlotLedger
 from tests.scheduling import QUIET, Bench, cron, every
 from turngraph.clock import to_ms
@@ -378,3 +378,33 @@ async def test_a_fault_in_a_run_still_gives_its_slot_an_outcome(bench: Bench) ->
     assert bench.outcomes("news") == ["done"]
     assert bench.store.logs.read("news")[0]["status"] == "error"
     assert bench.store.ledger.read("news").open == ()
+
+
+async def test_every_job_that_is_due_runs_when_another_scheduler_asks_however_few_run_at_once(bench: Bench) -> None:
+    for name in ("a", "b", "c"):
+        bench.add(name, every(60))
+    bench.clock.advance(timedelta(seconds=61))
+    assert sorted(await bench.dispatcher.run_due_jobs(60_000)) == ["a", "b", "c"]
+
+
+@dataclass
+class Broken(Held):
+    """A runner whose heartbeats cannot begin."""
+
+    beats: int = 0
+
+    async def heartbeat(self, agent_id: str, reason: str) -> BeatResult:
+        self.beats += 1
+        raise OSError("no space left on device")
+
+
+async def test_a_heartbeat_that_cannot_begin_is_not_tried_again_every_second(tmp_path: Path) -> None:
+    sets = ("agents.defaults.heartbeat.every=30m", *QUIET[1:])
+    bench = Bench(tmp_path / "home", sets)
+    broken = bench.dispatcher.runner = Broken(bench.dispatcher.runner, asyncio.Event())
+    EventFile(bench.home.home.events_file("main")).add(AgentEvent("w", "wake", "hook:mail", bench.now_ms))
+    for _ in range(50):
+        await bench.tick(seconds=1)
+    assert broken.beats == 1
+    await bench.tick(seconds=30)
+    assert broken.beats == 2

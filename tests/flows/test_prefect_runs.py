@@ -107,7 +107,7 @@ async def test_a_failing_job_is_a_failed_run_and_not_a_failed_dispatcher(
 
 
 async def test_a_server_that_is_gone_costs_the_record_and_not_the_run(
-    prefect_server: PrefectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    prefect_server: PrefectServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
@@ -118,6 +118,7 @@ async def test_a_server_that_is_gone_costs_the_record_and_not_the_run(
         await bench.tick(seconds=10)
     assert [run["status"] for run in bench.store.logs.read("news")] == ["ok", "ok"]
     assert len(bench.model.requests) == 2
+    assert len([record for record in caplog.records if "does not answer" in record.message]) == 1
 
 
 async def test_no_run_stays_running_after_a_stop_or_a_kill(prefect_server: PrefectServer, tmp_path: Path) -> None:
@@ -179,8 +180,11 @@ async def test_a_deployment_of_each_flow_is_run_by_a_worker(prefect_server: Pref
         await arun_deployment(f"{name}/turngraph", parameters=given, timeout=0, as_subflow=False)
         for name, given in parameters.items()
     ]
-    started += [  # as a schedule of Prefect's own starts them
-        await arun_deployment(f"{name}/turngraph", timeout=0, as_subflow=False) for name in ("cron", "heartbeat")
+    other = Bench(tmp_path / "other", ())
+    other.add("often", every(60))
+    started += [  # as a schedule of Prefect's own starts them: what is due is for the store to say
+        await arun_deployment(f"{name}/turngraph", parameters={"home": str(other.root)}, timeout=0, as_subflow=False)
+        for name in ("cron", "heartbeat")
     ]
     worker = start(*prefect, "worker", "start", "--pool", "turngraph", "--limit", "2", env=env, out=subprocess.DEVNULL)
     try:
@@ -198,6 +202,7 @@ async def test_a_deployment_of_each_flow_is_run_by_a_worker(prefect_server: Pref
         assert list((tmp_path / "replayed").iterdir())
         for flow_run in started[: len(parameters)]:
             assert (await markdown_of(flow_run.id)).startswith("# ")
+        assert [run["status"] for run in other.store.logs.read("often")] == ["ok"]
         await _through_the_pool(bench)
     finally:
         worker.terminate()
