@@ -1,6 +1,6 @@
 """Cost of the memory index as it grows: indexing, keeping in step, searching, and a search in a new process.
 
-    python -m benchmarks.memory [--sizes 1 20 200] [--queries 100] [--runs 5] [--json FILE]
+    python -m benchmarks.memory [--sizes 1 20 200] [--queries 100] [--runs 5] [--no-rate] [--no-one-shot] [--json FILE]
 
 Sizes are megabytes of Markdown in files of 10 kB, made from a seed: notes with Zipf-distributed words, people,
 identifiers, dates and Chinese lines. Vectors are made up (a random direction a text), so that the rows measure the
@@ -28,6 +28,8 @@ from typing import Any
 
 FILE_BYTES = 10_000
 ONE_SHOT_MB = 0.2  # is embedded for real, which takes a minute a megabyte
+RATE_MB = 0.6
+TEXTS_A_CALL = 16
 VOCABULARY = 20_000
 DIMENSIONS = 512
 PEOPLE = ("Mira", "Teo", "Anna", "Rafi", "Linnea", "Bao", "Kofi", "Yara", "Noor", "Sven", "小陈", "老周")
@@ -186,6 +188,31 @@ def _search_times(index: Any, mode: Any, queries: Sequence[str]) -> dict[str, fl
     }
 
 
+def embedding_rate(root: Path) -> dict[str, Any]:
+    """Compare how fast an index gets its vectors with how fast the built-in embedder gives them."""
+    from stores.home import Home
+    from stores.memory.index import MemoryIndex
+    from turngraph.config import default_settings
+
+    write_notes(root, RATE_MB)
+    index = MemoryIndex.open(Home(root), "main", default_settings(), cache_dir=root / "cache")
+    index.sync("manual", embed=False)
+    embedder = index.meaning.embedder()
+    assert embedder is not None
+    embedder.query("the first text unpacks the weights")
+    with index.database.read() as connection:
+        texts = [text for (text,) in connection.execute("SELECT text FROM chunks").fetchall()]
+    batches = [texts[at : at + TEXTS_A_CALL] for at in range(0, len(texts), TEXTS_A_CALL)]
+    alone = timed(lambda: [embedder.documents(batch) for batch in batches])
+    stored = timed(lambda: index.sync("manual", embed=True))
+    index.close()
+    rates = {
+        "embedder alone, chunks a second": len(texts) / alone[0] * 1000,
+        "into the index, chunks a second": len(texts) / stored[0] * 1000,
+    }
+    return {"chunks": len(texts), **rates, "share, wall": alone[0] / stored[0], "share, CPU": alone[1] / stored[1]}
+
+
 def one_shot(root: Path, runs: int) -> dict[str, Any]:
     """Time ``turngraph memory search`` in a new process, with the built-in embedder, and its imports."""
     write_notes(root, ONE_SHOT_MB)
@@ -234,11 +261,12 @@ def _in_own_process(*arguments: str) -> dict[str, Any]:
 def main() -> int:
     """Read the arguments, measure every size and print one column a size."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", type=float, nargs="+", default=[1, 20, 200], help="megabytes")
+    parser.add_argument("--sizes", type=float, nargs="+", default=[1, 20, 200], help="megabytes; 0 leaves them out")
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--json", type=Path, help="write the figures here too")
     parser.add_argument("--no-one-shot", action="store_true", help="leave out the command line")
+    parser.add_argument("--no-rate", action="store_true", help="leave out the rate of the built-in embedder")
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.inside:
@@ -246,10 +274,18 @@ def main() -> int:
         print(json.dumps(row))
         return 0
     options = ("--queries", str(arguments.queries), "--runs", str(arguments.runs))
-    rows = [_in_own_process("--sizes", str(size), *options) for size in arguments.sizes]
-    for name in rows[0]:
+    rows = (
+        [] if arguments.sizes == [0] else [_in_own_process("--sizes", str(size), *options) for size in arguments.sizes]
+    )
+    for name in rows[0] if rows else ():
         print(f"{name:<26}" + "".join(f"{row[name]:>14,.1f}" for row in rows))
     found: dict[str, Any] = {"sizes": rows}
+    if not arguments.no_rate:
+        with tempfile.TemporaryDirectory() as root:
+            found["rate"] = embedding_rate(Path(root))
+        print(f"\nvectors of the built-in embedder, {RATE_MB} MB of notes")
+        for name, value in found["rate"].items():
+            print(f"{name:<34}{value:6,.2f}")
     if not arguments.no_one_shot:
         with tempfile.TemporaryDirectory() as root:
             found["one-shot"] = one_shot(Path(root), arguments.runs)

@@ -128,35 +128,54 @@ def _add_cjk(run: str, content: dict[str, float], stopped: dict[str, float]) -> 
         content[root] = 1.0
 
 
-def score(found: Sequence[Postings], query: Query, lengths: Ints, allowed: NDArray[np.bool_] | None) -> KeywordScores:
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """What BM25 must know of a collection, worked out once for many queries.
+
+    Attributes:
+        alive: ``bool[n]`` by chunk id, whether there still is such a chunk.
+        total: how many there are.
+        norms: ``float32[n]`` by chunk id, how much its length dampens a frequency.
+    """
+
+    alive: NDArray[np.bool_]
+    total: int
+    norms: Floats
+
+    @classmethod
+    def of(cls, lengths: Ints) -> Corpus:
+        """Take in ``int32[n]``, the words of each chunk by id; 0 marks a chunk that is gone."""
+        alive = lengths > 0
+        total = int(alive.sum())
+        mean = float(lengths.sum()) / total if total else 1.0
+        return cls(alive, total, (K1 * (1 - B + B * lengths / mean)).astype(np.float32))
+
+
+def score(found: Sequence[Postings], query: Query, corpus: Corpus, allowed: NDArray[np.bool_] | None) -> KeywordScores:
     """Score every chunk that holds a term.
 
     Args:
         found: postings of the terms that occur; ids may name dead chunks.
         query: the query they belong to.
-        lengths: ``int32[n]``, words of each chunk by id; 0 marks a chunk that is gone.
+        corpus: the collection.
         allowed: ``bool[n]`` by id, ``None`` for all: sources and scopes are filtered before anything is ranked.
 
     Source: spec/stack.md 2 (BM25), spec/memory.md 4.3 (positive idf, scores that do not depend on the collection).
     """
-    alive = lengths > 0
-    total = int(alive.sum())
-    mean = float(lengths.sum()) / total if total else 1.0
-    bm25 = np.zeros(len(lengths), dtype=np.float32)
-    matched = np.zeros(len(lengths), dtype=np.float32)
+    total = corpus.total
+    bm25 = np.zeros(len(corpus.alive), dtype=np.float32)
+    matched = np.zeros(len(corpus.alive), dtype=np.float32)
     known = {}
     for postings in found:
-        live = alive[postings.ids]
-        ids, frequencies = postings.ids[live], postings.frequencies[live].astype(np.float32)
-        rarity = _idf(total, len(ids))
+        ids, frequencies = postings.ids, postings.frequencies.astype(np.float32)
+        rarity = _idf(total, int(np.count_nonzero(corpus.alive[ids])))
         weight = postings.weight * rarity
-        saturated = frequencies * (K1 + 1) / (frequencies + K1 * (1 - B + B * lengths[ids] / mean))
-        bm25[ids] += np.float32(weight) * saturated
+        bm25[ids] += np.float32(weight * (K1 + 1)) * frequencies / (frequencies + corpus.norms[ids])
         if postings.term in query.terms:
             known[postings.term] = query.terms[postings.term] * rarity
             matched[ids] += np.float32(weight)
     full = sum(known.get(term, weight * _idf(total, 0)) for term, weight in query.terms.items())
-    keep = matched > 0 if allowed is None else (matched > 0) & allowed
+    keep = (matched > 0) & (corpus.alive if allowed is None else allowed)
     ids = np.flatnonzero(keep).astype(np.int32)
     coverage = np.minimum(matched[ids] / np.float32(full or 1.0), np.float32(1))
     text = 0.5 * coverage + 0.5 * bm25[ids] / (bm25[ids] + np.float32(full or 1.0))

@@ -39,14 +39,17 @@ class ChunkRow:
     text: str
 
 
-def find_postings(connection: duckdb.DuckDBPyConnection, query: Query, chunks: int) -> list[Postings]:
+def find_postings(
+    connection: duckdb.DuckDBPyConnection, query: Query, chunks: int, *, unfolded: bool = True
+) -> list[Postings]:
     """Return postings of the terms that occur; an unknown word is looked for inside other words, and they in it.
 
     That is how parts of German compounds, inflected forms and file names in one piece are found. Function words that
-    most of the ``chunks`` hold are left out.
+    most of the ``chunks`` hold are left out. ``unfolded`` says whether there are postings outside the segment.
     """
     weights = query.terms | query.function_words
-    lists = _lists(connection, list(query.terms), list(query.function_words), int(MAX_FUNCTION_WORD_SHARE * chunks))
+    longest = int(MAX_FUNCTION_WORD_SHARE * chunks)
+    lists = _lists(connection, list(query.terms), list(query.function_words), longest, unfolded=unfolded)
     found = [Postings(term, weight, *lists[term]) for term, weight in weights.items() if term in lists]
     unknown = [term for term in query.terms if term not in lists and _may_expand(term)]
     if unknown:
@@ -59,7 +62,12 @@ def _may_expand(term: str) -> bool:
 
 
 def _lists(
-    connection: duckdb.DuckDBPyConnection, terms: Sequence[str], lesser: Sequence[str] = (), longest: int = 0
+    connection: duckdb.DuckDBPyConnection,
+    terms: Sequence[str],
+    lesser: Sequence[str] = (),
+    longest: int = 0,
+    *,
+    unfolded: bool = True,
 ) -> Lists:
     """Return posting lists of ``terms``, and of ``lesser`` ones up to a length."""
     wanted = f"term IN ({_literals([*terms, *lesser])})"
@@ -68,6 +76,8 @@ def _lists(
     lists: Lists = {}
     for term, ids, times in zip(segment["term"], segment["ids"], segment["frequencies"], strict=True):
         lists[term] = (ids, times)
+    if not unfolded:
+        return lists
     delta = connection.execute(f"SELECT term, chunk_id, frequency FROM delta WHERE {wanted}").fetchnumpy()
     for term in dict.fromkeys(delta["term"]):
         rows = np.flatnonzero(delta["term"] == term)

@@ -64,7 +64,7 @@ class RamIndex:
         ]
         if not found:
             return []
-        scores = keyword.score(found, query, np.array(self._lengths, dtype=np.int32), None)
+        scores = keyword.score(found, query, keyword.Corpus.of(np.array(self._lengths, dtype=np.int32)), None)
         hits = []
         for index in keyword.best(scores, 4 * max_results):
             key = self._keys[scores.ids[index]]

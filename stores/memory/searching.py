@@ -98,7 +98,8 @@ def keyword_leg(
     limit: int,
 ) -> KeywordLeg:
     """Find chunks by words; sources and scopes are filtered before the best are taken."""
-    scores = keyword.score(find_postings(connection, query, snapshot.chunks), query, snapshot.lengths, allowed)
+    found = find_postings(connection, query, snapshot.chunks, unfolded=snapshot.unfolded)
+    scores = keyword.score(found, query, snapshot.corpus, allowed)
     best = scores.ids[keyword.best(scores, limit)]
     return KeywordLeg(scores, {int(number): place for place, number in enumerate(best, 1)})
 
@@ -175,13 +176,12 @@ def _candidates(
     now: datetime,
 ) -> list[Candidate]:
     cosines = vector.cosines_of(near.vectors, near.query, ids) if near else {}
+    by_words = _keyword_scores(words.scores, ids) if words is not None else {}
     made = []
     for number in ids:
         row = rows[number]
         file = snapshot.files[int(snapshot.file_of[number])]
-        text_score = bm25 = coverage = 0.0
-        if words is not None:
-            bm25, coverage, text_score = _keyword_scores(words.scores, number)
+        bm25, coverage, text_score = by_words.get(number, (0.0, 0.0, 0.0))
         if text_score > 0:
             text_score = keyword.with_exactness(text_score, query, row.text)
             if _is_first(number, snapshot) and path_specificity(text, file.path):
@@ -205,11 +205,16 @@ def _candidates(
     return made
 
 
-def _keyword_scores(scores: keyword.KeywordScores, number: int) -> tuple[float, float, float]:
-    at = int(np.searchsorted(scores.ids, number))
-    if at >= len(scores.ids) or scores.ids[at] != number:
-        return 0.0, 0.0, 0.0
-    return float(scores.bm25[at]), float(scores.coverage[at]), float(scores.text[at])
+def _keyword_scores(scores: keyword.KeywordScores, ids: Sequence[int]) -> dict[int, tuple[float, float, float]]:
+    """Return (BM25, coverage, text score) of those ``ids`` that hold a word of the query."""
+    # Of the same type as what is searched, or numpy would convert all of that.
+    wanted = np.array(ids, dtype=scores.ids.dtype)
+    at = np.searchsorted(scores.ids, wanted)
+    return {
+        int(number): (float(scores.bm25[place]), float(scores.coverage[place]), float(scores.text[place]))
+        for number, place in zip(wanted, at, strict=True)
+        if place < len(scores.ids) and scores.ids[place] == number
+    }
 
 
 def _is_first(number: int, snapshot: Snapshot) -> bool:

@@ -6,13 +6,14 @@ Loaded again when the generation stored in the index changes. Source: spec/stack
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stores.memory import writing
+from stores.memory.keyword import Corpus
 from stores.memory.prepare import AGENT_SCOPE
 
 if TYPE_CHECKING:
@@ -39,25 +40,28 @@ class Snapshot:
 
     Attributes:
         meta: the meta record.
-        lengths: ``int32[n]`` by chunk id, words of each chunk; 0 where there is none.
+        corpus: which chunks there are, and their lengths, for scoring.
         file_of: ``int32[n]`` by chunk id, file id; -1 where there is none.
         lines: ``int32[n, 2]`` by chunk id, first and last line.
         files: rows by file id.
         forgotten: hashes that must not come back, by (source, path).
         embedded: chunks that have been embedded with the model that ``meta`` names.
+        unfolded: whether there are postings outside the segment.
     """
 
     meta: Mapping[str, str]
-    lengths: NDArray[np.int32]
+    corpus: Corpus
     file_of: NDArray[np.int32]
     lines: NDArray[np.int32]
     files: Mapping[int, FileRow]
     forgotten: Mapping[tuple[str, str], frozenset[str]]
     embedded: int
+    unfolded: bool
+    _allowed: dict[tuple[frozenset[str], str | None], NDArray[np.bool_]] = field(default_factory=dict, repr=False)
 
     @property
     def chunks(self) -> int:
-        return int((self.lengths > 0).sum())
+        return self.corpus.total
 
     def pending(self, model: str) -> int:
         """Return how many chunks have no vector of a model yet."""
@@ -69,12 +73,17 @@ class Snapshot:
 
     def allowed(self, sources: Collection[str], scope: str | None) -> NDArray[np.bool_]:
         """Return ``bool[n]`` by chunk id: alive, of one of the sources, and of the agent or of ``scope``."""
-        scopes = {AGENT_SCOPE, scope or AGENT_SCOPE}
+        key = (frozenset(sources), scope)
+        if key not in self._allowed:
+            self._allowed[key] = self._mask(sources, {AGENT_SCOPE, scope or AGENT_SCOPE})
+        return self._allowed[key]
+
+    def _mask(self, sources: Collection[str], scopes: Collection[str]) -> NDArray[np.bool_]:
         wanted = [number for number, file in self.files.items() if file.source in sources and file.scope in scopes]
         by_file = np.zeros(max(self.files, default=0) + 2, dtype=bool)
         by_file[wanted] = True
         by_file[-1] = False
-        mask: NDArray[np.bool_] = (self.lengths > 0) & by_file[self.file_of]
+        mask: NDArray[np.bool_] = self.corpus.alive & by_file[self.file_of]
         return mask
 
 
@@ -95,7 +104,9 @@ def load_snapshot(connection: duckdb.DuckDBPyConnection, known: Snapshot | None)
         "SELECT file_id, source, path, scope, hash, size, mtime_ns, read_ns, chunks FROM files"
     ).fetchall()
     by_id = {row[0]: FileRow(*row[1:]) for row in files}
-    return Snapshot(meta, lengths, file_of, lines, by_id, _forgotten(connection), _embedded(connection))
+    unfolded = connection.execute("SELECT 1 FROM delta LIMIT 1").fetchone() is not None
+    corpus, forgotten = Corpus.of(lengths), _forgotten(connection)
+    return Snapshot(meta, corpus, file_of, lines, by_id, forgotten, _embedded(connection), unfolded)
 
 
 def _forgotten(connection: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], frozenset[str]]:
