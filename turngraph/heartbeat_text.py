@@ -77,7 +77,8 @@ def _without_token(text: str) -> str | None:
         if match := _AT_START.match(left):
             left = js_trim(left[match.end() :])
         elif match := _AT_END.search(left):
-            left = f"{left[: match.start()].rstrip()}{match[1]}".rstrip() if left[: match.start()].strip() else ""
+            before = left[: match.start()].rstrip()
+            left = js_trim(f"{before}{match[1].lstrip()}") if before else ""
         else:
             return _SPACES.sub(" ", left).strip() if found else None
         found = True

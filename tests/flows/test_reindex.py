@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,6 +69,37 @@ async def test_an_index_that_cannot_be_synced_does_not_stop_the_others(tmp_path:
     assert main.report is None
     assert "main: " in markdown_of((main, ops))
     assert found(home, "ops", "pears") == ["memory/b.md"]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from stores.home import Home
+from turngraph.api import Turngraph
+from turngraph.config import load_settings
+from turngraph.scheduled.reindexing import reindex_agent
+
+def progress(what, done, total):
+    if what == "vectors":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+root = Path(sys.argv[1])
+reindex_agent(Turngraph(Home(root), load_settings(root, env={})), "main", progress=progress)
+"""
+
+
+async def test_a_killed_run_is_gone_on_with(tmp_path: Path) -> None:
+    home = opened(tmp_path)
+    for number in range(300):
+        note(home, "main", f"{number}.md", f"# Note {number}\n\nThe box {number} holds apples and pears.\n")
+    argv = [sys.executable, "-c", KILLED, str(tmp_path)]
+    killed = await asyncio.to_thread(subprocess.run, argv, cwd=Path(__file__).parents[2], capture_output=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    (done,) = await reindex_agents(home, ("main",))
+    assert done.report is not None
+    assert (done.files_before, done.report.added, done.report.unchanged) == (300, 0, 300)
+    assert 0 < done.report.embedded < 300
+    assert done.report.pending == 0
 
 
 @dataclass

@@ -19,6 +19,11 @@ def test_a_token_beside_another_script_is_a_token(text: str) -> None:
     assert strip_token(text, "message").text == "日本語"
 
 
+@pytest.mark.parametrize(("text", "left"), [("fine HEARTBEAT_OK .", "fine."), ("fine HEARTBEAT_OK 👍", "fine👍")])
+def test_what_follows_the_token_is_joined_to_the_rest(text: str, left: str) -> None:
+    assert strip_token(text, "message").text == left
+
+
 @given(st.text(max_size=400))
 def test_what_is_left_has_no_token_at_its_ends(text: str) -> None:
     left = strip_token(f"{TOKEN} {text} {TOKEN}", "message", 0).text
