@@ -29,6 +29,8 @@ _IDENTIFIER = re.compile(
         )
     )
 )
+# A patch names each file with a side in front; the path is what stands behind it.
+_PATCH_SIDES = re.compile(r"^diff --git .*$|(?<=^--- )a/|(?<=^\+\+\+ )b/", re.MULTILINE)
 _EDGE_PUNCTUATION = "()[]{}<>\"'`,.;:!?"
 _HEX = re.compile(r"[0-9A-Fa-f]{8,}")
 
@@ -45,7 +47,7 @@ def find_identifiers(text: str, limit: int = MAX_IDENTIFIERS) -> list[str]:
     and everything that is part of a credential are left out.
     """
     found: dict[str, str] = {}
-    for match in _IDENTIFIER.finditer(mask_credentials(text)):
+    for match in _IDENTIFIER.finditer(_PATCH_SIDES.sub("", mask_credentials(text))):
         if match.lastgroup == "decimal":
             continue
         identifier = match.group(0).strip(_EDGE_PUNCTUATION)

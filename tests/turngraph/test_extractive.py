@@ -50,6 +50,11 @@ def test_identifiers_stand_as_they_were_written() -> None:
     assert find_identifiers("commit 9f8e7d6c5b4a, again 9F8E7D6C5B4A") == ["9f8e7d6c5b4a"]
 
 
+def test_a_patch_names_its_file_once() -> None:
+    patch = "diff --git a/src/sync.py b/src/sync.py\n--- a/src/sync.py\n+++ b/src/sync.py\n@@ -1 +1 @@\n-a\n+b"
+    assert find_identifiers(patch) == ["src/sync.py"]
+
+
 def test_the_same_messages_give_the_same_summary() -> None:
     assert extractive_summary(HISTORY) == extractive_summary(list(HISTORY))
 
