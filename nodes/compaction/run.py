@@ -119,17 +119,22 @@ def _plan(context: TurnContext, halvings: int, *, forced: bool) -> tuple[Limits,
 
 
 async def _summary(context: TurnContext, plan: Preparation, policy: SummaryPolicy, summariser: Summariser) -> Summary:
+    recorded = context.recorded_summary(plan.kept[0]) if context.recorded_summary and plan.kept else None
+    if recorded is not None:
+        return Summary(recorded, "recorded", attempts=0)
     if not summariser.models:
         return extracted_summary(plan, policy, context.counter)
     offline = all(model.facts.provider == PLUGIN for model in summariser.models)
     make = plain_summary if context.settings.compaction.mode == "default" else model_summary
     try:
-        return await make(plan, policy, summariser.ask, context.counter)
+        summary = await make(plan, policy, summariser.ask, context.counter)
     except ModelError as error:
         if not (offline or context.settings.compaction.extractive_fallback):
             raise
         summariser.failures.append(f"extractive summary in place of the summariser's: {error.kind}")
         return extracted_summary(plan, policy, context.counter)
+    by_plugin = bool(summariser.answered_by) and all(name.startswith(f"{PLUGIN}:") for name in summariser.answered_by)
+    return replace(summary, maker="plugin") if by_plugin else summary
 
 
 def _summariser(context: TurnContext) -> Summariser:

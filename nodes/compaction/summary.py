@@ -86,7 +86,8 @@ class Summary:
 
     Attributes:
         text: within the cap, attachments included.
-        maker: who made its body: ``model``, ``extractive``, or ``none`` when there was no conversation.
+        maker: who made its body: ``model``, ``plugin``, ``extractive``, ``recorded`` when a replay took it from the
+            record, or ``none`` when there was no conversation.
         attempts: how often the summariser was asked for the whole.
         audit: what the stored text still lacks.
         added_identifiers: identifiers that the summariser left out and that were appended.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +124,7 @@ def fact_visible(
     """
     entry = next((m.text for t in session.turns for m in (t.user, *t.answers, *t.results) if m.entry_id == fact), None)
     wanted = (entry or fact).strip()
-    shortened = RecordedSession(session.path, session.session_id, session.turns[:turn], session.broken_lines)
+    shortened = replace(session, turns=session.turns[:turn])
     work = Path(tempfile.mkdtemp(prefix="turngraph-bisect-"))
     try:
         turns = replay_session(shortened, work / "home", settings, window_tokens=window_tokens)

@@ -25,13 +25,18 @@ from turngraph.decisions import TurnTrace
 from turngraph.hooks import Hooks
 from turngraph.inbound import Inbound
 from turngraph.messages import Message
-from turngraph.models.model import ModelFacts, ModelRequest
+from turngraph.models.model import Model, ModelFacts, ModelRequest
 from turngraph.models.recorded import RecordedModel, plain_facts
 from turngraph.replay.bill import Bill
 from turngraph.replay.calls import ModelCall, Notes
-from turngraph.replay.recorded_tools import RecordedTool, recorded_tools
+from turngraph.replay.earlier import EarlierSearch
+from turngraph.replay.live_memory import SEARCH_TOOL, LiveMemorySearch
+from turngraph.replay.recorded_summaries import Place
+from turngraph.replay.recorded_tools import RecordedTool, recorded_spec, recorded_tools
 from turngraph.replay.source import RecordedSession, RecordedTurn
+from turngraph.replay.working_copy import contained
 from turngraph.tokens import Counter, default_counter
+from turngraph.tools.tool import Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,8 @@ class Replay:
         session_key: key under which the working copy runs (channel settings follow from it).
         window_tokens: context window of the replayed model; else 200,000 or what the settings cap.
         as_model: replay as if this model had answered, so that its provider's rules hold; else the recorded one.
+        summariser: writes the summaries that are not on record; else they are extractive.
+        live_memory: memory searches find what the session knew by then; else they are answered from the record.
     """
 
     def __init__(
@@ -97,9 +104,11 @@ class Replay:
         window_tokens: int = 200_000,
         counter: Counter | None = None,
         as_model: ModelFacts | None = None,
+        summariser: Model | None = None,
+        live_memory: bool = False,
     ) -> None:
         self._session = session
-        self._settings = settings
+        self._settings = settings = contained(settings)
         self._key = session_key
         self._window_tokens = window_tokens
         self._counter = counter or default_counter()
@@ -112,6 +121,8 @@ class Replay:
         self._keeps_facts = as_model is not None
         self._tools = tuple({c.name for t in session.turns for a in t.answers for c in a.tool_calls if c.name})
         self._notes = Notes(self._home.workspace(settings.agent_id, settings))
+        self._summariser = summariser
+        self._earlier = EarlierSearch() if live_memory else None
         self._bill: Bill | None = None
         self._home.workspace(settings.agent_id, settings).mkdir(parents=True, exist_ok=True)
         self.sink = CollectedTraces()
@@ -122,6 +133,9 @@ class Replay:
         for recorded in self._session.turns:
             turn = await self._turn(recorded)
             turns.append(turn)
+            if self._earlier is not None:
+                for message in (recorded.user, *recorded.answers):
+                    self._earlier.add(message)
             if progress:
                 progress(turn)
         return turns
@@ -171,10 +185,22 @@ class Replay:
             sessions=self._store,
             media=MediaStore(self._home.media_dir(self._settings.agent_id)),
             hooks=Hooks.empty(),
-            tools=recorded_tools(self._tools, recorded.results),
+            summariser=self._summariser,
+            recorded_summary=self._recorded_summary,
+            tools=self._offered(recorded),
             live=False,
             session_key=self._key,
         )
+
+    def _offered(self, recorded: RecordedTurn) -> tuple[Tool, ...]:
+        tools = recorded_tools(self._tools, recorded.results)
+        if self._earlier is None:
+            return tools
+        live = LiveMemorySearch(recorded_spec(SEARCH_TOOL), self._earlier, self._notes)
+        return tuple(live if tool.spec.name == SEARCH_TOOL else tool for tool in tools)
+
+    def _recorded_summary(self, first_kept: Message) -> str | None:
+        return self._session.summaries.get(Place.of(first_kept))
 
     def _model_facts(self, recorded: RecordedTurn) -> ModelFacts:
         if recorded.answers and not self._keeps_facts:

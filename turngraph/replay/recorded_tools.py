@@ -49,7 +49,9 @@ def recorded_tools(names: Iterable[str], results: Sequence[Message]) -> tuple[To
     break the prompt cache at its first token.
     """
     by_call = recorded_results(results)
-    return tuple(
-        RecordedTool(ToolSpec(name, f"Recorded calls of {name}.", {"type": "object"}), by_call)
-        for name in sorted(set(names))
-    )
+    return tuple(RecordedTool(recorded_spec(name), by_call) for name in sorted(set(names)))
+
+
+def recorded_spec(name: str) -> ToolSpec:
+    """Return what the model is told of a tool that only the record knows."""
+    return ToolSpec(name, f"Recorded calls of {name}.", {"type": "object"})

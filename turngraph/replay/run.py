@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,15 @@ import orjson
 from stores.traces import write_run
 from turngraph.clock import SystemClock
 from turngraph.config import AgentSettings
+from turngraph.models.model import Model
 from turngraph.replay.cache_prefix import Prefix, common_prefixes, stability
+from turngraph.replay.calls import ModelCall
+from turngraph.replay.cost import Payoff, prices_of
 from turngraph.replay.driver import ReplayedTurn, replay_session
 from turngraph.replay.measures import measures, survival_of
+from turngraph.replay.pruning import payoffs
 from turngraph.replay.source import RecordedSession, read_session
-from turngraph.replay.summary import summarise, turn_row, write_turns
+from turngraph.replay.summary import pruning_summary, summarise, turn_row, write_turns
 from turngraph.replay.survival import Survival
 from turngraph.tokens import default_counter
 
@@ -51,6 +55,8 @@ def replay_file(
     window_tokens: int = 200_000,
     workspace: Path | None = None,
     progress: Progress | None = None,
+    summariser: Model | None = None,
+    live_memory: bool = False,
 ) -> ReplayRun:
     """Replay one transcript; output appears under its final name only when it is complete.
 
@@ -62,6 +68,7 @@ def replay_file(
         window_tokens: context window.
         workspace: folder whose files the working copy starts with; else its workspace is empty.
         progress: told of each turn.
+        summariser, live_memory: see :class:`turngraph.replay.driver.Replay`.
 
     Raises:
         NotFound: the transcript holds no user turn.
@@ -81,11 +88,15 @@ def replay_file(
             session_key=session_key,
             window_tokens=window_tokens,
             progress=(lambda turn: progress(session, turn)) if progress else None,
+            summariser=summariser,
+            live_memory=live_memory,
         )
         survival = survival_of(session, turns)
         calls = [call for turn in turns for call in turn.calls]
         prefixes = common_prefixes(calls, [turn.trace for turn in turns], default_counter())
-        summary = {**summarise(turns), "cachePrefix": stability(prefixes)}
+        weighed = _payoffs(turns, calls, prefixes, settings)
+        turns = [with_pruning(turn, weighed) for turn in turns]
+        summary = {**summarise(turns), "cachePrefix": stability(prefixes), "pruning": pruning_summary(weighed)}
         run = ReplayRun(session, tuple(turns), summary, out, measures(turns, survival), survival, prefixes)
         if out is not None:
             _write_output(work, run)
@@ -96,6 +107,20 @@ def replay_file(
     finally:
         if work.exists():
             shutil.rmtree(work)
+
+
+def _payoffs(
+    turns: Sequence[ReplayedTurn], calls: Sequence[ModelCall], prefixes: Sequence[Prefix], settings: AgentSettings
+) -> tuple[Payoff, ...]:
+    traces = [turn.trace for turn in turns]
+    model = next((str(trace.facts["model"]) for trace in traces if trace.facts.get("model")), "")
+    return payoffs(calls, prefixes, traces, prices_of(model, settings.models, settings.cost), default_counter())
+
+
+def with_pruning(turn: ReplayedTurn, weighed: Sequence[Payoff]) -> ReplayedTurn:
+    """Return the turn with what its prunings cost and saved among the facts of its trace."""
+    own = [one.as_json() for one in weighed if one.turn == turn.trace.turn]
+    return replace(turn, trace=replace(turn.trace, facts={**turn.trace.facts, "pruning": own})) if own else turn
 
 
 def _write_output(work: Path, run: ReplayRun) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from stores.transcript_entries import Entry
 from stores.transcripts import Transcript
 from turngraph.clock import Clock, DerivedIds, from_ms
 from turngraph.errors import NotFound
 from turngraph.messages import Message
+from turngraph.replay.recorded_summaries import Place, is_flush, recorded_summaries
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,6 @@ class RecordedTurn:
         number: position in the transcript, from 1.
         user: the user's message as recorded.
         answers: assistant messages, oldest first; results: tool results, oldest first.
-        compactions: recorded compaction entries that fell into this turn.
         at: when the user's message was written.
     """
 
@@ -30,18 +29,23 @@ class RecordedTurn:
     user: Message
     answers: tuple[Message, ...]
     results: tuple[Message, ...]
-    compactions: tuple[Entry, ...]
     at: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedSession:
-    """A transcript opened for replay."""
+    """A transcript opened for replay.
+
+    Attributes:
+        turns: user turns of the active branch; flush turns are none.
+        summaries: of recorded compactions, by the first message that each kept.
+    """
 
     path: Path
     session_id: str
     turns: tuple[RecordedTurn, ...]
     broken_lines: tuple[int, ...]
+    summaries: Mapping[Place, str] = field(default_factory=dict)
 
 
 def transcripts_in(paths: Sequence[Path]) -> list[Path]:
@@ -76,14 +80,19 @@ def read_session(path: Path, clock: Clock) -> RecordedSession:
     turns = tuple(_turns(transcript))
     if not turns:
         raise NotFound(f"{path} holds no user turn to replay")
-    return RecordedSession(path, transcript.session_id, turns, transcript.report.broken_lines)
+    summaries = recorded_summaries(transcript.branch(), transcript.message)
+    return RecordedSession(path, transcript.session_id, turns, transcript.report.broken_lines, summaries)
 
 
 def _turns(transcript: Transcript) -> Iterator[RecordedTurn]:
     last = from_ms(0)
-    for number, entries in enumerate(transcript.turns(), start=1):
+    number = 0
+    for entries in transcript.turns():
         messages = [transcript.message(entry) for entry in entries if entry.type == "message"]
         user = messages[0]
+        if is_flush(user):
+            continue
+        number += 1
         at = from_ms(user.timestamp_ms or entries[0].at_ms)
         last = max(last, at)  # a clock that was set back while recording does not run backwards in the replay
         yield RecordedTurn(
@@ -91,6 +100,5 @@ def _turns(transcript: Transcript) -> Iterator[RecordedTurn]:
             user=user,
             answers=tuple(message for message in messages if message.role == "assistant"),
             results=tuple(message for message in messages if message.role == "toolResult"),
-            compactions=tuple(entry for entry in entries if entry.type == "compaction"),
             at=last,
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from turngraph.decisions import QUIET, acting_nodes
+from turngraph.replay.cost import Payoff
 from turngraph.replay.driver import ReplayedTurn
 
 
@@ -82,6 +83,7 @@ def summarise(turns: Sequence[ReplayedTurn]) -> Mapping[str, Any]:
         "modelCalls": sum(row.calls for row in rows),
         "compactions": sum(int(turn.trace.facts.get("compactions") or 0) for turn in turns),
         "flushes": sum(int(turn.trace.facts.get("flushes") or 0) for turn in turns),
+        "summaries": dict(sorted(_makers(turns).items())),
         "overflows": sum(int(turn.trace.facts.get("overflows") or 0) for turn in turns),
         "counterfactual": sum(row.counterfactual for row in rows),
         "errors": sum(row.error is not None for row in rows),
@@ -91,4 +93,24 @@ def summarise(turns: Sequence[ReplayedTurn]) -> Mapping[str, Any]:
             "sum": sum(prompts),
         },
         "decisions": dict(sorted(acts.items())),
+    }
+
+
+def _makers(turns: Sequence[ReplayedTurn]) -> Counter[str]:
+    """Count the summaries by who made them: the record, a model, or an extract where the record has none."""
+    return Counter(
+        str(decision.data["maker"])
+        for turn in turns
+        for _, decision in turn.trace.decisions
+        if decision.what == "summarised" and "maker" in decision.data
+    )
+
+
+def pruning_summary(weighed: Sequence[Payoff]) -> Mapping[str, Any]:
+    """Return how many prunings paid, and what they saved and spent."""
+    return {
+        "prunings": len(weighed),
+        "paid": sum(one.paid for one in weighed),
+        "savedUsd": round(sum(one.saved_usd for one in weighed), 6),
+        "spentUsd": round(sum(one.spent_usd for one in weighed), 6),
     }

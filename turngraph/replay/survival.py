@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from stores.memory.chunking import chunk_markdown
-from stores.memory.ram_index import RamIndex
 from turngraph.decisions import TurnTrace
 from turngraph.messages import Message
 from turngraph.replay.calls import ModelCall
+from turngraph.replay.earlier import EarlierSearch
 from turngraph.replay.evidence import Item, items_in, items_of
 from turngraph.replay.source import RecordedTurn
 from turngraph.waterfall import TAKING
@@ -22,7 +21,6 @@ from turngraph.waterfall import TAKING
 Grade = Literal["verbatim", "summary", "searchable", "gone"]
 GRADES: tuple[Grade, ...] = ("verbatim", "summary", "searchable", "gone")
 SEARCH_RESULTS = 6
-NOTE_TOKENS, NOTE_OVERLAP = 400, 80  # defaults of memorySearch.chunking
 DISTANCES = ((1, "1 turn"), (3, "2-3 turns"), (10, "4-10 turns"), (30, "11-30 turns"))
 FARTHEST = "more than 30 turns"
 LIMITS = (
@@ -125,7 +123,7 @@ def evidence_survival(
     for number, call in enumerate(calls):
         first_call.setdefault(call.turn, number)
     sight = _Sight(calls)
-    search = _Search()
+    search = EarlierSearch()
     blame = _Blame(calls, traces, sight)
     first: dict[Item, tuple[int, str | None]] = {}
     uses: list[Use] = []
@@ -140,13 +138,19 @@ def evidence_survival(
                 if index is None:
                     unplayed += 1
                     continue
-                grade = sight.grade(item, index, own=turn.user) or search.grade(item, calls[index].notes)
+                grade = sight.grade(item, index, own=turn.user) or _found(search, item, calls[index].notes)
                 removed = blame.of(item, index) if grade == "gone" else None
                 uses.append(Use(item, turn.number, *seen, grade, removed))
             for item in items_of(message):
                 first.setdefault(item, (turn.number, message.entry_id))
             search.add(message)
     return Survival(tuple(uses), unplayed)
+
+
+def _found(search: EarlierSearch, item: Item, notes: Mapping[str, str]) -> Grade:
+    """Return whether a search for ``item`` at that moment finds it in the first results."""
+    search.take(notes)
+    return "searchable" if any(item.text in hit.text for hit in search.find(item.text, SEARCH_RESULTS)) else "gone"
 
 
 def _in_order(turn: RecordedTurn) -> Iterator[Message]:
@@ -228,45 +232,6 @@ class _Sight:
         if system not in self._system:
             self._system[system] = items_in(system)
         return item in self._system[system]
-
-
-@dataclass(slots=True)
-class _Search:
-    """Search as of a moment: the session's own earlier entries, and the notes of the working copy.
-
-    As the index of a home has them: what was said by user and assistant, without tool results.
-    """
-
-    _index: RamIndex = field(default_factory=RamIndex)
-    _texts: dict[str, str] = field(default_factory=dict)
-    _notes: Mapping[str, str] = field(default_factory=dict)
-    _count: int = 0
-
-    def add(self, message: Message) -> None:
-        """Add what was said."""
-        if message.role in ("user", "assistant") and message.text:
-            self._count += 1
-            self._put(f"entry {self._count}", message.text)
-
-    def grade(self, item: Item, notes: Mapping[str, str]) -> Grade:
-        """Return whether a search for ``item`` finds it in the first results."""
-        if notes != self._notes:
-            self._take(notes)
-        hits = self._index.search(item.text, SEARCH_RESULTS)
-        return "searchable" if any(item.text in self._texts[hit.key] for hit in hits) else "gone"
-
-    def _take(self, notes: Mapping[str, str]) -> None:
-        for key in [key for key in self._texts if key.startswith("note ")]:
-            self._index.remove(key)
-            del self._texts[key]
-        for path, text in notes.items():
-            for number, chunk in enumerate(chunk_markdown(text, NOTE_TOKENS, NOTE_OVERLAP)):
-                self._put(f"note {path} {number}", chunk.text)
-        self._notes = dict(notes)
-
-    def _put(self, key: str, text: str) -> None:
-        self._index.add(key, text)
-        self._texts[key] = text
 
 
 class _Blame:
