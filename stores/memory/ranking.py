@@ -133,8 +133,7 @@ def _score(candidate: Candidate, weights: Weights) -> Ranked:
 def select(hits: Sequence[Ranked], min_score: float, max_results: int) -> list[Ranked]:
     """Return the hits that reach the least score; spare places go to those that one leg alone vouches for, in order.
 
-    Found by words, any score will do, unless the vector leg found it too and thinks less of it than the least score.
-    Found by meaning alone, the cosine itself must reach the least score, which its weight would never let it.
+    The weight of one leg alone would never let its hits reach the least score.
 
     Source: spec/memory.md 4.2 [9], known-faults 7.6: an exact word is not lost to the threshold.
     """
@@ -151,6 +150,11 @@ def select(hits: Sequence[Ranked], min_score: float, max_results: int) -> list[R
 
 
 def _vouching_leg(explained: Explanation, min_score: float) -> str | None:
+    """Return the leg whose word is enough for a hit below the least score, ``None`` when there is none.
+
+    Words vouch for whatever holds one, unless meaning found it too and thinks less of it than the least score.
+    Meaning vouches for what it finds itself when its own score, before any weight, reaches the least score.
+    """
     found_by_meaning = explained.vector_rank is not None
     reaches = explained.vector_score >= min_score
     if explained.text_score > 0:
