@@ -211,7 +211,8 @@ def test_a_plugin_that_the_settings_name_writes_the_summary(tmp_path: Path) -> N
     home.say(*turns(30))
     assert run(home)["route"] == "compacted"
     assert "<conversation>" in asked[0] and model.requests == []
-    assert home.transcript.branch()[-1].raw["turngraph"]["models"] == ["plugin:scribe"]
+    own = home.transcript.branch()[-1].raw["turngraph"]
+    assert (own["maker"], own["models"]) == ("plugin", ["plugin:scribe"])
     assert "Use SQLite" in summary_of(home)
 
 

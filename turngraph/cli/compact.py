@@ -39,7 +39,7 @@ class Report:
 
     Attributes:
         reason: why it does not happen; ``failed`` when it was tried.
-        maker: model, extractive or none; ``models`` those that wrote the summary.
+        maker: model, plugin, extractive or none; ``models`` those that wrote the summary.
         first_kept: entry at which the kept tail begins; ``before`` the newest entry before the compaction.
         folded, kept: ids of the entries that go into the summary and that stay, oldest first.
     """
