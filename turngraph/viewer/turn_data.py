@@ -6,12 +6,13 @@ Source: spec/seeing.md section 3.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from graphs.drawing import Drawable
 from turngraph.config import AgentSettings
 from turngraph.decisions import Decision, NodeRun, TurnTrace
+from turngraph.viewer.difference import TextChange, text_changes
 from turngraph.viewer.money import money
 from turngraph.viewer.path_taken import PathTaken, path_taken
 from turngraph.viewer.prompt_parts import Prompt, prompt_parts
@@ -25,7 +26,10 @@ STRIP_TURNS = 30
 
 @dataclass(frozen=True, slots=True)
 class TurnPage:
-    """One turn, ready to be drawn; ``data`` has every number of it."""
+    """One turn, ready to be drawn; ``data`` has every number of it.
+
+    ``changes`` holds how texts changed, by ordinal of the node run and entry id.
+    """
 
     trace: TurnTrace
     picture: Drawable
@@ -34,6 +38,7 @@ class TurnPage:
     prompt: Prompt
     answer: str
     data: dict[str, Any]
+    changes: Mapping[int, Mapping[str, TextChange]] = field(default_factory=dict)
 
     @property
     def decisions(self) -> Mapping[int, Sequence[Decision]]:
@@ -98,7 +103,8 @@ def turn_page(
     }
     if rules.redact:
         _redact(data)
-    return TurnPage(trace, picture, path, made, prompt, answer, data)
+    changes = text_changes(trace.decisions, prompt.parts, shown if rules.text_chars else None)
+    return TurnPage(trace, picture, path, made, prompt, answer, data, changes)
 
 
 def header(trace: TurnTrace, verdict: str | None) -> dict[str, Any]:
@@ -152,18 +158,18 @@ def strip_row(trace: TurnTrace) -> dict[str, Any]:
 def decision_json(decision: Decision) -> dict[str, Any]:
     """Return a decision as plain values; what it does not say is left out."""
     plain: dict[str, Any] = {}
-    for field in fields(decision):
-        value = getattr(decision, field.name)
+    for part in fields(decision):
+        value = getattr(decision, part.name)
         if value is not None and value != () and value != {}:
-            plain[field.name] = list(value) if isinstance(value, tuple) else value
+            plain[part.name] = list(value) if isinstance(value, tuple) else value
     return plain
 
 
 def _node(run: NodeRun, trace: TurnTrace) -> dict[str, Any]:
     plain = {
-        field.name: getattr(run, field.name)
-        for field in fields(run)
-        if field.name != "started" and getattr(run, field.name) is not None
+        part.name: getattr(run, part.name)
+        for part in fields(run)
+        if part.name != "started" and getattr(run, part.name) is not None
     }
     decided = [decision_json(decision) for ordinal, decision in trace.decisions if ordinal == run.ordinal]
     return {
