@@ -380,3 +380,21 @@ def test_rows_are_searchable_at_once(notes: Notes, paths_of: Paths) -> None:
     notes.write("memory/b.md", "second")
     index.file_changed("memory/b.md")
     assert paths_of(index, "second") == ["memory/b.md"]
+
+
+# 14.1
+
+
+def test_no_extension_is_ever_fetched(notes: Notes) -> None:
+    notes.write("memory/a.md", "apples")
+    index = notes.index()
+    index.sync()
+    with index.database.read() as connection:
+        settings = dict(
+            connection.execute("SELECT name, value FROM duckdb_settings() WHERE name LIKE 'auto%extensions'").fetchall()
+        )
+        loaded = connection.execute(
+            "SELECT extension_name FROM duckdb_extensions() WHERE loaded AND extension_name IN ('fts', 'vss')"
+        ).fetchall()
+    assert settings == {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    assert loaded == []
