@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from stores.jobs import JobStore
 from turngraph.api import Turngraph
 from turngraph.clock import Clock
+from turngraph.errors import NotFound
 from turngraph.scheduled.beat import BeatResult, run_beat
 from turngraph.scheduled.job_run import JobRun, Slot, agent_of, run_claimed
 from turngraph.scheduled.reindexing import Reindexed, reindex_agents
@@ -45,8 +46,13 @@ class PlainRunner:
         job = next((job for job in store.load().jobs if job.id == job_id), None)
         if job is None:
             return None
-        agent = agent_of(home, job, clock=self.clock)
-        run = await run_claimed(agent, store, job, replace(slot, flow_run_id=self.flow_run_id))
+        problem = None
+        try:
+            agent = agent_of(home, job, clock=self.clock)
+        except NotFound as error:  # the settings have lost its agent: the default one keeps the books
+            agent, problem = home.agent(clock=self.clock), str(error)
+        slot = replace(slot, flow_run_id=self.flow_run_id)
+        run = await run_claimed(agent, store, job, slot, problem=problem)
         log.info("%s", run_line(job, run))
         return run
 

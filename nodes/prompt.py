@@ -17,6 +17,7 @@ from nodes.state import Attempts, Reply, TurnContext, TurnState
 from stores.media import MediaFact
 from stores.transcript_entries import Entry
 from turngraph.decisions import Decision
+from turngraph.errors import error_name
 from turngraph.messages import Message, text_block, user_message
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def prompt_with(loop: AgentLoop) -> Callable[[TurnState, Runtime[TurnContext]], 
         if recovery.route != "answered":
             return update | {"route": recovery.route, "why": recovery.why, "attempts": recovery.attempts}
         await record_failure(recovery.reply_text, runtime)
-        reply = Reply("error", recovery.reply_text, type(failure).__name__)
+        reply = Reply("error", recovery.reply_text, error_name(failure))
         return update | {"route": "answered", "why": recovery.why, "reply": reply, "attempts": recovery.attempts}
 
     return prompt

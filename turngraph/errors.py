@@ -15,7 +15,7 @@ Source: spec/style.md section 5.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 ModelErrorKind = Literal[
     "overflow", "rate", "quota", "auth", "timeout", "server", "network", "missing", "bad_request", "other"
@@ -71,6 +71,21 @@ class ModelError(TurngraphError):
         self.retryable = retryable
         self.retry_after_s = retry_after_s
         super().__init__(message)
+
+
+def error_name(error: BaseException) -> str:
+    """Return the class of an error as traces and logs name it; of a model's with its kind.
+
+    >>> error_name(ModelError("slow down", kind="rate")), error_name(KeyError())
+    ('ModelError (rate)', 'KeyError')
+    """
+    name = type(error).__name__
+    return f"{name} ({error.kind})" if isinstance(error, ModelError) else name
+
+
+def model_error_kind(name: str | None) -> ModelErrorKind | None:
+    """Return the kind of a model's error from its name; ``None`` for other errors."""
+    return next((kind for kind in get_args(ModelErrorKind) if name == f"ModelError ({kind})"), None)
 
 
 class SessionBusy(TurngraphError):

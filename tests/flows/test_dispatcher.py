@@ -408,3 +408,31 @@ async def test_a_heartbeat_that_cannot_begin_is_not_tried_again_every_second(tmp
     assert broken.beats == 1
     await bench.tick(seconds=30)
     assert broken.beats == 2
+
+
+async def test_the_kind_of_a_model_error_decides_about_another_try_whatever_its_text(bench: Bench) -> None:
+    bench.add("once", {"kind": "at", "at": "2026-03-16T12:01:00Z"})
+    bench.model.enqueue(*[ModelError("it went wrong", kind="network")] * 8)
+    await bench.tick(seconds=60)
+    bench.model._answers.clear()
+    assert bench.job("once").enabled
+    await bench.tick(seconds=35)
+    assert bench.job("once").state["lastStatus"] == "ok"
+
+
+async def test_a_job_of_an_agent_that_is_gone_fails_with_the_reason(bench: Bench) -> None:
+    bench.add("lost", every(60), agentId="nobody")
+    await bench.tick(seconds=60)
+    (run,) = bench.store.logs.read("lost")
+    assert run["status"] == "error"
+    assert "no agent 'nobody'" in run["error"]
+    assert bench.store.ledger.read("lost").open == ()
+
+
+async def test_the_run_log_names_model_provider_and_usage(bench: Bench) -> None:
+    bench.add("news", every(60))
+    bench.model.enqueue({"content": "Three mails.", "usage": {"input": 900, "output": 12, "totalTokens": 912}})
+    await bench.tick(seconds=60)
+    (run,) = bench.store.logs.read("news")
+    assert (run["model"], run["provider"]) == ("scripted:scripted", "scripted")
+    assert run["usage"] == {"input_tokens": 900, "output_tokens": 12, "total_tokens": 912}

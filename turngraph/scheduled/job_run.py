@@ -18,7 +18,7 @@ from stores.events import AgentEvent, EventFile
 from stores.jobs import JobStore
 from stores.slot_ledger import Outcome
 from turngraph.clock import to_ms
-from turngraph.errors import ModelError, ModelErrorKind, TurngraphError
+from turngraph.errors import ModelError, ModelErrorKind, TurngraphError, model_error_kind
 from turngraph.heartbeat_text import is_ack
 from turngraph.inbound import Inbound
 from turngraph.scheduled.beat import beat_session, run_beat
@@ -39,6 +39,12 @@ WAKE_WAIT_S = 120.0  # how long a reminder waits for a busy agent
 WAKE_POLL_S = 0.25
 TOO_OLD_MS = 3 * 3_600_000  # a run that started later than this after its slot is not announced
 SUMMARY_CHARS = 2_000
+_USAGE_NAMES = {
+    "input": "input_tokens",
+    "output": "output_tokens",
+    "cacheRead": "cache_read_tokens",
+    "cacheWrite": "cache_write_tokens",
+}
 PLAIN_TEXT = "Answer with plain text: your answer is delivered as it stands."
 
 
@@ -105,8 +111,11 @@ def agent_of(home: Turngraph, job: Job, **overrides: Any) -> Agent:
     return agent
 
 
-async def run_claimed(agent: Agent, store: JobStore, job: Job, slot: Slot) -> JobRun:
+async def run_claimed(agent: Agent, store: JobStore, job: Job, slot: Slot, *, problem: str | None = None) -> JobRun:
     """Run a job whose slot is claimed, and record what came of it; trouble is a result.
+
+    Args:
+        problem: why it cannot even begin; then this is the result.
 
     Raises:
         asyncio.CancelledError: after the slot has been settled as interrupted.
@@ -114,7 +123,7 @@ async def run_claimed(agent: Agent, store: JobStore, job: Job, slot: Slot) -> Jo
     started_ms = to_ms(agent.clock.now())
     store.update(job.id, lambda known: known.evolve(state={"runningAtMs": started_ms, "lastError": None}))
     try:
-        worked = await _limited(agent, job, slot)
+        worked = Worked("error", error=problem) if problem else await _limited(agent, job, slot)
         ended_ms = to_ms(agent.clock.now())
         delivered = await _deliver(agent, job, worked, started_ms, ended_ms, slot)
     except asyncio.CancelledError:
@@ -229,12 +238,20 @@ async def _agent_turn(agent: Agent, job: Job, slot: Slot) -> Worked:
         "error" if failed else "ok",
         "" if failed else result.text,
         (result.text or "the turn failed") if failed else None,
+        error_kind=model_error_kind(facts.get("error")),
         session_key=key,
         session_id=result.session_id or None,
         trace_id=result.trace.trace_id,
         model=facts.get("model"),
-        provider=facts.get("provider"),
+        provider=str(facts.get("model") or "").partition(":")[0] or None,
+        usage=_usage(facts.get("reported_usage") or {}),
     )
+
+
+def _usage(counted: Mapping[str, float]) -> dict[str, float] | None:
+    """Return reported tokens under the names that run logs use."""
+    known = {_USAGE_NAMES[name]: value for name, value in counted.items() if name in _USAGE_NAMES}
+    return known | {"total_tokens": sum(known.values())} if known else None
 
 
 def _named_session(agent: Agent, job: Job) -> str:
@@ -269,6 +286,7 @@ def _entry(job: Job, slot: Slot, worked: Worked, started_ms: int, ended_ms: int)
         "slotMs": slot.slot_ms,
         "model": worked.model,
         "provider": worked.provider,
+        "usage": worked.usage,
         "traceId": worked.trace_id,
         "flowRunId": slot.flow_run_id,
     }

@@ -116,32 +116,39 @@ def run_upkeep(
         with _noted(problems, f"runs of {agent_id}"):
             swept = sweep_runs(store, agent.settings.cron.session_retention, dry_run=dry_run)
             runs.append((agent_id, swept))
-    settings = home.settings.agent()
-    traces = TraceStore(home.home.traces_dir)
-    now = clock.now()
-    merged: list[tuple[str, int]] = []
-    files: tuple[Path, ...] = ()
-    freed = 0
-    if home.home.traces_dir.is_dir():
-        with _noted(problems, "traces"):
-            if not dry_run:
-                traces.adopt_dead_spools()
-                merged = [(str(day.day), day.added) for day in traces.merge_finished_days(now.astimezone(UTC).date())]
-            found = traces.sweep(settings.traces.retention, now, dry_run=dry_run)
-            files, freed = (*found.days, *found.blobs, *found.spools), found.freed_bytes
+    tidied = Tidied()
+    with _noted(problems, "traces"):
+        tidied = _tidy_traces(home, clock.now(), dry_run=dry_run)
     logs: tuple[Path, ...] = ()
     with _noted(problems, "run logs"):
-        logs = _tidy_logs(home, now, dry_run=dry_run)
+        logs = _tidy_logs(home, clock.now(), dry_run=dry_run)
+    swept_runs = tuple(item for item in runs if item[1])
     return UpkeepReport(
-        dry_run,
-        tuple(reports),
-        tuple(item for item in runs if item[1]),
-        tuple(merged),
-        files,
-        freed,
-        logs,
-        tuple(problems),
+        dry_run, tuple(reports), swept_runs, tidied.merged_days, tidied.files, tidied.bytes, logs, tuple(problems)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Tidied:
+    """What became of the traces of a home."""
+
+    merged_days: tuple[tuple[str, int], ...] = ()
+    files: tuple[Path, ...] = ()
+    bytes: int = 0
+
+
+def _tidy_traces(home: Turngraph, now: datetime, *, dry_run: bool) -> Tidied:
+    """Merge the traces of finished days, and sweep those past their retention."""
+    if not home.home.traces_dir.is_dir():
+        return Tidied()
+    traces = TraceStore(home.home.traces_dir)
+    merged: tuple[tuple[str, int], ...] = ()
+    if not dry_run:
+        traces.adopt_dead_spools()
+        days = traces.merge_finished_days(now.astimezone(UTC).date())
+        merged = tuple((str(day.day), day.added) for day in days)
+    found = traces.sweep(home.settings.agent().traces.retention, now, dry_run=dry_run)
+    return Tidied(merged, (*found.days, *found.blobs, *found.spools), found.freed_bytes)
 
 
 @contextmanager
