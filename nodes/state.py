@@ -247,7 +247,6 @@ class TurnContext:
             second argument says whether to wait for it.
         session_key, run_id: of this turn; ``run_id`` is its trace id.
         agent_start: answers of the older ``before_agent_start`` hook, when it was asked for the model already.
-        recorded_summary: in a replay, gives the summary that the record has for a kept tail beginning with a message.
         recorded_summary: gives the summary on record for a kept tail that begins with a message; a replay has one.
     """
 

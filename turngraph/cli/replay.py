@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from turngraph.config import AgentSettings
+    from turngraph.decisions import TurnTrace
+    from turngraph.models.model import Model
     from turngraph.replay.check import Checked
     from turngraph.replay.driver import ReplayedTurn
     from turngraph.replay.run import ReplayRun
@@ -51,6 +54,12 @@ def replay(
         tuple[Path, Path] | None, typer.Option("--bisect", help="GOOD BAD: find the setting that hides --fact.")
     ] = None,
     fact: Annotated[str | None, typer.Option("--fact", help="Text or entry id, for --bisect.")] = None,
+    summariser: Annotated[
+        str | None, typer.Option("--summariser", help="model:NAME writes the summaries that are not on record.")
+    ] = None,
+    live_memory: Annotated[
+        bool, typer.Option("--live-memory", help="Memory searches find what the session knew by then.")
+    ] = False,
     turn: Annotated[int | None, typer.Option("--turn", min=1, help="Where the fact is wanted, for --bisect.")] = None,
     json: JsonOption = False,
 ) -> None:
@@ -69,8 +78,23 @@ def replay(
         return find_setting(paths, bisect, fact, turn, window, json=json)
     settings = read_settings(find_home(home), set)
     agent = settings.agent(settings.default_agent_id)
-    runs = [_replay(path, agent, out, session, window, json=json) for path in paths]
-    checks = [_check(run, check, quiet=json) for run in runs] if check else []
+    options = {
+        "session_key": session,
+        "window_tokens": window,
+        "summariser": _summariser(summariser, agent),
+        "live_memory": live_memory,
+    }
+    runs, checks = [], []
+    for path in paths:
+        baseline = _baseline(path, check) if check else None  # before an output in the same folder replaces it
+        run = _replay(path, agent, out, options, json=json)
+        runs.append(run)
+        verdicts = None
+        if baseline is not None:
+            checks.append(_check(run, baseline, quiet=json))
+            verdicts = checks[-1].verdicts([turn.trace for turn in run.turns])
+        if run.folder is not None:
+            write_report(run.folder, verdicts)
     if json:
         done = [run_json(run) for run in runs]
         print_json(
@@ -81,33 +105,47 @@ def replay(
     return None
 
 
-def _replay(path: Path, agent: AgentSettings, out: Path | None, session: str, window: int, *, json: bool) -> ReplayRun:
+def _summariser(name: str | None, agent: AgentSettings) -> Model | None:
+    if name is None:
+        return None
+    from turngraph.models.registry import make_model
+
+    return make_model(name.removeprefix("model:"), agent)
+
+
+def _baseline(path: Path, folder: Path) -> list[TurnTrace]:
+    from turngraph.clock import SystemClock
+    from turngraph.replay.check import read_baseline
+    from turngraph.replay.source import read_session
+
+    return read_baseline(folder, read_session(path, SystemClock()).session_id)
+
+
+def _replay(path: Path, agent: AgentSettings, out: Path | None, options: Mapping[str, Any], *, json: bool) -> ReplayRun:
     from turngraph.replay.run import replay_file
 
     folder = out / path.stem if out else None
     with LiveTable(path.name, quiet=json) as live:
-        run = replay_file(path, agent, out=folder, session_key=session, window_tokens=window, progress=live.add)
-    if run.folder is not None:
-        write_report(run.folder)
+        run = replay_file(path, agent, out=folder, progress=live.add, **options)
     if not json:
         show_run(run)
     return run
 
 
-def write_report(folder: Path) -> None:
-    """Write ``report.html`` into the output folder of a replay."""
+def write_report(folder: Path, verdicts: dict[int, str] | None = None) -> None:
+    """Write ``report.html`` into the output folder of a replay; ``verdicts`` of a check, by turn."""
     from turngraph.cli.report import write_turn_report
     from turngraph.viewer.sources import TurnSource
 
     source = TurnSource.of_folder(folder)
     key = source.reader.turns(limit=1)[0].session_key
-    write_turn_report(source, key, folder / "report.html", all_turns=True)
+    write_turn_report(source, key, folder / "report.html", all_turns=True, verdicts=verdicts)
 
 
-def _check(run: ReplayRun, baseline: Path, *, quiet: bool) -> Checked:
-    from turngraph.replay.check import compare, read_baseline
+def _check(run: ReplayRun, baseline: Sequence[TurnTrace], *, quiet: bool) -> Checked:
+    from turngraph.replay.check import compare
 
-    found = compare(read_baseline(baseline, run.session.session_id), [turn.trace for turn in run.turns])
+    found = compare(baseline, [turn.trace for turn in run.turns])
     if not quiet:
         print(f"{run.session.path.name}: {found.sentence}")
         for difference in found.differences[:DIFFERENCES_SHOWN]:
@@ -189,6 +227,15 @@ def show_run(run: ReplayRun) -> None:
         f"  consecutive requests share {prefix['sharedShare']:.1%} of their tokens from the start; {prefix['breaks']} "
         f"breaks, {prefix['unexplained']} without a decision that explains them"
     )
+    made = ", ".join(f"{count} {maker}" for maker, count in figures["summaries"].items())
+    if made:
+        print(f"  summaries: {made}")
+    pruning = figures["pruning"]
+    if pruning["prunings"]:
+        print(
+            f"  {pruning['paid']} of {pruning['prunings']} prunings paid: ${pruning['savedUsd']:.4f} saved on later "
+            f"reads, ${pruning['spentUsd']:.4f} for what was written again"
+        )
     for act, count in figures["decisions"].items():
         print(f"  {count:5d} {act}")
     if run.session.broken_lines:

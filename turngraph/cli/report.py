@@ -42,9 +42,19 @@ def report(
 
 
 def write_turn_report(
-    source: TurnSource, key: str, out: Path, *, turn: int | None = None, all_turns: bool = False, redact: bool = False
+    source: TurnSource,
+    key: str,
+    out: Path,
+    *,
+    turn: int | None = None,
+    all_turns: bool = False,
+    redact: bool = False,
+    verdicts: dict[int, str] | None = None,
 ) -> int:
-    """Write the report of one turn (else the last), or of all, to ``out``; return its size in bytes.
+    """Write the report of one turn (else the last), or of all with the verdicts of a check, to ``out``.
+
+    Returns:
+        its size in bytes.
 
     Raises:
         NotFound: no such session or turn is traced.
@@ -53,7 +63,7 @@ def write_turn_report(
     from turngraph.viewer.turn_data import PageRules
 
     rules = PageRules(redact=redact)
-    html = source.report_of_all(key, rules) if all_turns else source.report(key, turn, rules)
+    html = source.report_of_all(key, rules, verdicts) if all_turns else source.report(key, turn, rules)
     written = html.encode("utf-8", "replace")
     out.parent.mkdir(parents=True, exist_ok=True)
     temporary = out.with_name(f".{out.name}.tmp")

@@ -93,15 +93,21 @@ class TurnSource:
             raise NotFound(f"no trace of turn {turn} of session {key!r} in {self.reader.root}")
         return self._page(turns[place : place + 1], turns[max(0, place - STRIP_TURNS) : place], rules)
 
-    def report_of_all(self, key: str, rules: PageRules) -> str:
-        """Return the report of all turns of a session behind an index.
+    def report_of_all(self, key: str, rules: PageRules, verdicts: dict[int, str] | None = None) -> str:
+        """Return the report of all turns of a session behind an index; ``verdicts`` of a check, by turn.
 
         Raises:
             NotFound: there is none.
         """
-        return self._page(self.turns(key), (), rules)
+        return self._page(self.turns(key), (), rules, verdicts)
 
-    def _page(self, turns: list[TurnTrace], earlier: list[TurnTrace] | tuple[()], rules: PageRules) -> str:
+    def _page(
+        self,
+        turns: list[TurnTrace],
+        earlier: list[TurnTrace] | tuple[()],
+        rules: PageRules,
+        verdicts: dict[int, str] | None = None,
+    ) -> str:
         return turn_report(
             turns,
             earlier=earlier,
@@ -109,6 +115,7 @@ class TurnSource:
             texts=self.texts(turns[-1].session_id),
             settings=self.settings,
             rules=rules,
+            verdicts=verdicts,
         )
 
     def texts(self, session_id: str) -> Texts:
