@@ -32,7 +32,7 @@ class Vectors:
     """The vectors of an index in memory.
 
     Attributes:
-        ids: ``int32[n]``, chunk ids.
+        ids: ``int32[n]``, chunk ids, ascending.
         matrix: ``float32[n, dim]``, rows of length 1.
     """
 
@@ -141,9 +141,17 @@ def load(connection: duckdb.DuckDBPyConnection, known: Vectors | None) -> Vector
         ).fetchnumpy()
         fresh = Vectors(new["chunk_id"].astype(np.int32), np.array(list(new["vector"]), dtype=np.float32))
         if len(missing) > 500 or not len(known.ids):
-            return fresh
+            return _ascending(fresh)
         known = Vectors(np.concatenate([known.ids, fresh.ids]), np.concatenate([known.matrix, fresh.matrix]))
-    return known
+    return _ascending(known)
+
+
+def _ascending(vectors: Vectors) -> Vectors:
+    """Return vectors in the order of their ids, which is the order in which they are made unless a file changed."""
+    if (np.diff(vectors.ids) > 0).all():
+        return vectors
+    order = np.argsort(vectors.ids)
+    return Vectors(vectors.ids[order], vectors.matrix[order])
 
 
 def nearest(
@@ -172,9 +180,11 @@ def nearest(
 
 def cosines_of(vectors: Vectors, query: Floats, ids: Sequence[int]) -> dict[int, float]:
     """Return the cosine of given chunks, where they have a vector."""
-    if vectors.matrix.shape[1] != len(query):
+    if vectors.matrix.shape[1] != len(query) or not len(vectors.ids):
         return {}
-    rows = np.flatnonzero(np.isin(vectors.ids, np.array(ids, dtype=np.int32)))
+    wanted = np.array(ids, dtype=vectors.ids.dtype)
+    rows = np.minimum(np.searchsorted(vectors.ids, wanted), len(vectors.ids) - 1)
+    rows = rows[vectors.ids[rows] == wanted]
     return dict(zip(vectors.ids[rows].tolist(), (vectors.matrix[rows] @ query).tolist(), strict=True))
 
 
