@@ -59,8 +59,8 @@ def list_sessions(
         warn(f"no sessions yet in {store.folder}")
         return
     made = table("session key", "id", "last used", "context", right=("context",))
-    for column in made.columns[:3]:
-        column.no_wrap = True
+    for column in made.columns[1:]:
+        column.no_wrap = True  # a long key may take a second line, times and figures not
     for key, entry in shown:
         made.add_row(key, str(entry.get("sessionId", "-"))[:ID_SHOWN], _last_used(entry), _context(entry))
     console().print(made)
