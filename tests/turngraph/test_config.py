@@ -306,6 +306,14 @@ def test_a_missing_variable_names_the_key(own: Load, foreign: Load) -> None:
     )
 
 
+def test_a_missing_variable_is_one_problem_whatever_the_key_allows(own: Load) -> None:
+    text = "{agents: {defaults: {userTimezone: '${NOBODY}', model: '${NOBODY}:${NOWHERE}'}}}"
+    assert problems(lambda: own(text)) == (
+        "agents.defaults.userTimezone: the environment variable NOBODY is not set",
+        "agents.defaults.model: the environment variables NOBODY and NOWHERE are not set",
+    )
+
+
 def test_a_missing_variable_of_an_unused_foreign_key_does_no_harm(foreign: Load) -> None:
     assert foreign({"gateway": {"token": "${NOBODY}"}}).agent() == default_settings()
     assert problems(lambda: foreign({"session": {"mainKey": "${NOBODY}"}})) == (

@@ -6,7 +6,7 @@ Source: spec/settings.md section 1, rules 1 and 2.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,13 +104,13 @@ def _where(text: str, message: str) -> str:
     return f"{line}:{column}: cannot be parsed as JSON5: {what[:1].lower()}{what[1:]}"
 
 
-def substitute(tree: Tree, env: Mapping[str, str]) -> tuple[Tree, list[str]]:
+def substitute(tree: Tree, env: Mapping[str, str]) -> tuple[Tree, dict[KeyPath, str]]:
     """Replace ``${NAME}`` in text values; ``$${NAME}`` stands for the literal.
 
     Returns:
-        The new tree, and one problem for each key that names a variable which is not set.
+        The new tree, and by its path the problem of each key that names a variable which is not set.
     """
-    problems: list[str] = []
+    unset: dict[KeyPath, list[str]] = {}
 
     def replace(text: str, path: KeyPath) -> str:
         def one(found: re.Match[str]) -> str:
@@ -118,12 +118,19 @@ def substitute(tree: Tree, env: Mapping[str, str]) -> tuple[Tree, list[str]]:
             if escaped:
                 return found[0][1:]
             if name not in env:
-                problems.append(f"{path_text(path)}: the environment variable {name} is not set")
+                unset.setdefault(path, []).append(name)
             return env.get(name, "")
 
         return _VARIABLE.sub(one, text)
 
-    return _mapped(tree, replace, ()), problems
+    substituted = _mapped(tree, replace, ())
+    return substituted, {path: _unset_text(path, names) for path, names in unset.items()}
+
+
+def _unset_text(path: KeyPath, names: Sequence[str]) -> str:
+    which = " and ".join(dict.fromkeys(names))
+    one = len(set(names)) == 1
+    return f"{path_text(path)}: the environment variable{'' if one else 's'} {which} {'is' if one else 'are'} not set"
 
 
 def _mapped(value: Any, replace: Callable[[str, KeyPath], str], path: KeyPath) -> Any:

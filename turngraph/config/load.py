@@ -90,13 +90,13 @@ class _Draft:
                 tree = without(tree, path)
             self._note_unused(unknown)
         tree, unset = substitute(tree, self.env)
-        self.problems += unset
+        self.problems += unset.values()
         if self.lenient:
             tree, replaced = repaired(SettingsFile, tree, replace(self.how, partial=True))
             self.notes += [f"{self.name}: {line}" for line in replaced]
         else:
             self.problems += [unknown_text(path) for path in unknown]
-            self._check(tree, "")
+            self._check(tree, "", told=(*unknown, *unset))
         self.tree = tree
 
     def take_overrides(self, sets: Sequence[str]) -> None:
@@ -113,17 +113,17 @@ class _Draft:
             else:
                 self.tree = with_value(self.tree, override.path, override.value)
 
-    def _check(self, tree: Tree, source: str) -> None:
+    def _check(self, tree: Tree, source: str, told: Sequence[KeyPath]) -> None:
+        """Collect the bad values of a tree, but for the places of which a problem is told already."""
         how = ReadAs(env=self.env, partial=True)
-        unknown = tuple(unknown_keys(tree))
         for bad in bad_values(SettingsFile, tree, how):
-            if not bad.missing and bad.path not in unknown:
+            if not bad.missing and bad.path not in told:
                 self.problems.append(f"{source}{problem_text(bad, tree)}")
 
     def _check_override(self, override: Override, alone: Tree) -> None:
-        unknown = [unknown_text(path) for path in unknown_keys(alone)]
-        self.problems += [f"{override.source}: {text}" for text in unknown]
-        self._check(alone, f"{override.source}: ")
+        unknown = tuple(unknown_keys(alone))
+        self.problems += [f"{override.source}: {unknown_text(path)}" for path in unknown]
+        self._check(alone, f"{override.source}: ", told=unknown)
 
     def _without_inert(self, tree: Tree) -> Tree:
         found = inert_keys(tree)
