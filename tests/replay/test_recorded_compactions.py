@@ -15,7 +15,7 @@ from turngraph.clock import SystemClock
 from turngraph.config import load_settings
 from turngraph.messages import Message
 from turngraph.models.scripted import ScriptedModel
-from turngraph.replay.recorded_summaries import Place, is_flush, recorded_summaries
+from turngraph.replay.recorded_summaries import Place, is_flush
 from turngraph.replay.run import ReplayRun, replay_file
 from turngraph.replay.source import read_session
 
@@ -82,6 +82,12 @@ def test_a_recorded_summary_is_used_where_the_replay_keeps_the_same_tail(tmp_pat
     assert any("Recorded: the port is 7420" in text for text in prompts(run))
 
 
+def test_the_record_keeps_one_summary_for_each_place(tmp_path: Path) -> None:
+    path = with_compaction(write_transcript(tmp_path / "s.jsonl", session_messages()), "00000009")
+    session = read_session(path, SystemClock())
+    assert {place.role: text for place, text in session.summaries.items()} == {"user": RECORDED}
+
+
 def test_a_summary_recorded_at_another_place_is_left_alone(tmp_path: Path) -> None:
     path = with_compaction(write_transcript(tmp_path / "s.jsonl", session_messages()), "00000002")
     run = replayed(path, tmp_path)
@@ -118,7 +124,3 @@ def test_a_user_who_names_a_note_or_the_silent_answer_asks_for_a_turn(text: str)
 def test_a_tool_result_is_the_same_place_whenever_it_is_stamped() -> None:
     one, other = (Message({**result("c1", "text").raw, "timestamp": at}) for at in (1, 2))
     assert Place.of(one) == Place.of(other) != Place.of(result("c2", "text"))
-
-
-def test_a_compaction_that_kept_an_unknown_entry_is_passed_over() -> None:
-    assert recorded_summaries((), Message) == {}
