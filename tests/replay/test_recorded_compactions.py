@@ -82,7 +82,7 @@ def test_a_recorded_summary_is_used_where_the_replay_keeps_the_same_tail(tmp_pat
     assert any("Recorded: the port is 7420" in text for text in prompts(run))
 
 
-def test_the_record_keeps_one_summary_for_each_place(tmp_path: Path) -> None:
+def test_a_recorded_summary_stands_at_the_first_message_it_kept(tmp_path: Path) -> None:
     path = with_compaction(write_transcript(tmp_path / "s.jsonl", session_messages()), "00000009")
     session = read_session(path, SystemClock())
     assert {place.role: text for place, text in session.summaries.items()} == {"user": RECORDED}
