@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nodes.prune import prune_status
 from nodes.reset_policy import describe_reset_policy
 from nodes.state import Reply, SessionFacts, TurnContext, TurnState
 from turngraph.decisions import Decision
@@ -23,7 +24,7 @@ async def command(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, 
 
 
 def status_lines(session: SessionFacts, context: TurnContext) -> list[str]:
-    """Say which session this is, what it holds, and when it resets by itself (known-faults 1.2)."""
+    """Say which session this is, what it holds, whether it is pruned, and when it resets by itself."""
     entry = session.entry
     messages = context.opened.context().messages
     tokens = entry.get("totalTokens")
@@ -34,6 +35,7 @@ def status_lines(session: SessionFacts, context: TurnContext) -> list[str]:
         f"Model {context.model.facts.name}, window {window:,} tokens",
         f"Context {tokens if tokens is not None else 'unknown'} tokens{fresh}, {len(messages)} visible messages",
         f"Compactions {entry.get('compactionCount') or 0}",
+        f"Pruning {prune_status(messages, context)}",
         describe_reset_policy(session, context.settings, context.clock.now()),
     ]
     reason = entry.get("resetReason")

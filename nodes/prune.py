@@ -304,6 +304,24 @@ class PruneState:
         return replace(self, projections={**self.projections, **by_key(added)})
 
 
+def request_gate(
+    messages: Sequence[Message],
+    state: PruneState,
+    rules: PruneRules,
+    *,
+    window_tokens: int,
+    now_ms: float,
+    eligible: bool = True,
+) -> Gate:
+    """Decide whether a request with these messages may be pruned now."""
+    filled = 0.0
+    if rules.pressure_ratio is not None and window_tokens > 0:
+        filled = sum(map(prune_chars, messages)) / (window_tokens * CHARS_PER_TOKEN)
+    return prune_gate(
+        now_ms=now_ms, last_touch_ms=state.last_touch_ms, rules=rules, eligible=eligible, filled_ratio=filled
+    )
+
+
 def prune_request(
     messages: Sequence[Message],
     state: PruneState,
@@ -317,12 +335,7 @@ def prune_request(
     replayed = replay_projections(messages, state.projections)
     if rules is None:
         return Pruned(replayed.messages, (), replayed.decisions)
-    filled = 0.0
-    if rules.pressure_ratio is not None and window_tokens > 0:
-        filled = sum(map(prune_chars, replayed.messages)) / (window_tokens * CHARS_PER_TOKEN)
-    gate = prune_gate(
-        now_ms=now_ms, last_touch_ms=state.last_touch_ms, rules=rules, eligible=eligible, filled_ratio=filled
-    )
+    gate = request_gate(replayed.messages, state, rules, window_tokens=window_tokens, now_ms=now_ms, eligible=eligible)
     if not gate.open:
         return Pruned(replayed.messages, (), (*replayed.decisions, Decision(NODE, "skipped", gate.why)))
     pruned = prune_results(replayed.messages, window_tokens, rules)
@@ -343,22 +356,47 @@ def prune_again(messages: Sequence[Message], context: TurnContext) -> Pruned:
 
 
 def _prune(messages: Sequence[Message], context: TurnContext) -> Pruned:
-    facts = context.model.facts
-    settings = context.settings
     now_ms = to_ms(context.clock.now())
-    known = context.prune_state or load_prune_state(context.opened, facts.provider, facts.model_id)
+    known = _known(context)
     pruned = prune_request(
         messages,
         known,
-        prune_rules(settings.context_pruning),
+        prune_rules(context.settings.context_pruning),
         window_tokens=context.window_tokens,
         now_ms=now_ms,
-        eligible=settings.context_pruning.eligible == "always" or is_eligible(facts.provider, facts.model_id),
+        eligible=_eligible(context),
     )
     if pruned.projections:
         record_projections(context.opened, pruned.projections)
     context.prune_state = known.after(pruned, now_ms)
     return pruned
+
+
+def _known(context: TurnContext) -> PruneState:
+    facts = context.model.facts
+    return context.prune_state or load_prune_state(context.opened, facts.provider, facts.model_id)
+
+
+def _eligible(context: TurnContext) -> bool:
+    facts = context.model.facts
+    return context.settings.context_pruning.eligible == "always" or is_eligible(facts.provider, facts.model_id)
+
+
+def prune_status(messages: Sequence[Message], context: TurnContext) -> str:
+    """Say whether the next request would be pruned, and why or why not (known-faults 4.5)."""
+    rules = prune_rules(context.settings.context_pruning)
+    if rules is None:
+        return "off"
+    known = _known(context)
+    gate = request_gate(
+        replay_projections(messages, known.projections).messages,
+        known,
+        rules,
+        window_tokens=context.window_tokens,
+        now_ms=to_ms(context.clock.now()),
+        eligible=_eligible(context),
+    )
+    return f"{'due' if gate.open else 'not now'}: {gate.why}"
 
 
 def keep_shortened(shortened: Sequence[tuple[Message, Message]], context: TurnContext) -> None:
@@ -369,9 +407,7 @@ def keep_shortened(shortened: Sequence[tuple[Message, Message]], context: TurnCo
     projections = tuple(_projection(before, after) for before, after in shortened if len(after.blocks) == 1)
     if projections:
         record_projections(context.opened, projections)
-        facts = context.model.facts
-        known = context.prune_state or load_prune_state(context.opened, facts.provider, facts.model_id)
-        context.prune_state = known.showing(projections)
+        context.prune_state = _known(context).showing(projections)
 
 
 def load_prune_state(transcript: Transcript, provider: str, model_id: str) -> PruneState:

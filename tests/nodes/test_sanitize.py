@@ -50,6 +50,32 @@ def test_the_history_limit_leaves_a_valid_list() -> None:
     assert problems(limited.messages, "anthropic") == ()
 
 
+def test_the_window_of_the_limit_grows_by_half_before_it_is_cut_back() -> None:
+    """known-faults 3.2: its three user turns at limit 2, kept by the batched window, and one turn later."""
+    history = (
+        *(user("u1"), assistant(call("call_1"), stop="toolUse"), result("call_1"), assistant("a1")),
+        *(user("u2"), assistant(call("call_2"), stop="toolUse"), result("call_2"), assistant("a2")),
+        user("u3"),
+    )
+    limited = limit_and_settle(repair_history(history, ANTHROPIC, NOW_MS).messages, 2, ANTHROPIC, NOW_MS)
+    assert limited.messages[0].text == "u1"
+    assert problems(limited.messages, "anthropic") == ()
+    longer = repair_history((*history, assistant("a3"), user("u4")), ANTHROPIC, NOW_MS).messages
+    later = limit_and_settle(longer, 2, ANTHROPIC, NOW_MS)
+    assert [message.text for message in later.messages] == ["u3", "a3", "u4"]
+    assert problems(later.messages, "anthropic") == ()
+
+
+def test_two_assistant_turns_in_a_row_keep_the_calls_of_both() -> None:
+    """known-faults 3.4"""
+    calls = (assistant("x", call("c1"), stop="toolUse"), assistant("y", call("c2"), stop="toolUse"))
+    history = (summary("S"), user("a"), user("b"), *calls, result("c1"), result("c2"), assistant("p"), assistant("q"))
+    prepared = prepare_request(sanitize_history(history, ANTHROPIC, NOW_MS).messages, ANTHROPIC, NOW_MS).messages
+    assert roles(prepared) == ["user", "assistant", "toolResult", "assistant", "toolResult", "assistant"]
+    assert [c.id for message in prepared for c in message.tool_calls] == ["c1", "c2"]
+    assert [message.text for message in prepared[1::2]] == ["x", "y", "p\nq"]
+
+
 def test_two_user_messages_become_one_turn_with_both_texts() -> None:
     sanitised = sanitize_history((user("Tell me about X"), user("?")), ANTHROPIC, NOW_MS)
     assert [message.text for message in sanitised.messages] == ["Tell me about X\n?"]
