@@ -174,7 +174,7 @@ async def test_a_deployment_of_each_flow_is_run_by_a_worker(prefect_server: Pref
         "heartbeat": {"agent_id": "main"},
         "reindex": {"agent_id": "main"},
         "maintenance": {"dry_run": True},
-        "replay": {"transcript": str(transcript), "out": str(tmp_path / "replayed")},
+        "replay": {"transcripts": [str(transcript)], "out": str(tmp_path / "replayed")},
     }
     started = [
         await arun_deployment(f"{name}/turngraph", parameters=given, timeout=0, as_subflow=False)
