@@ -1,36 +1,67 @@
-"""Flow ``replay``: replay a recorded transcript into an output folder.
+"""Flow ``replay``: replay recorded transcripts under a grid of settings, one task a cell.
 
-Source: design decision 12.
+The work is :func:`turngraph.replay.whatif.run_cell`, the same function that ``turngraph replay --grid`` runs without
+Prefect. Tasks run on a pool of processes here; with another task runner (Ray, Dask) they run elsewhere:
+``replay.with_options(task_runner=...)``. Source: spec/seeing.md 5.1, design decision 12.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from prefect import State, flow
+from prefect import State, flow, task
 from prefect.states import Completed
+from prefect.task_runners import ProcessPoolTaskRunner
 
 from flows.recording import publish
-from turngraph.api import open_home
-from turngraph.replay.run import replay_file
+from turngraph.replay.source import transcripts_in
+from turngraph.replay.whatif import Cell, cell_settings, run_cell, write_sweep
+
+# A cell that was killed half-way begins anew; one that is done is read, so that a retry costs nothing twice.
+replay_cell = task(name="replay cell", retries=1, retry_delay_seconds=2, persist_result=False)(run_cell)
 
 
-@flow(name="replay", flow_run_name="{transcript}", persist_result=False)
-async def replay(transcript: str, out: str, agent_id: str | None = None, home: str | None = None) -> State[Any]:
-    """Replay one transcript.
+@flow(
+    name="replay",
+    persist_result=False,
+    task_runner=ProcessPoolTaskRunner(max_workers=os.cpu_count() or 1),  # type: ignore[arg-type]
+)
+async def replay(
+    transcripts: list[str], out: str, combinations: list[list[str]] | None = None, window_tokens: int = 200_000
+) -> State[Any]:
+    """Replay every transcript under every combination of settings; cells that are done are not done again.
+
+    ``turngraph replay --grid`` into the same folder takes the cells as they are and draws the page.
 
     Args:
-        transcript: path of the file; it is read, never written.
-        out: folder for traces and summary; it appears when the replay is complete.
-        agent_id: whose settings count.
-        home: folder of the home.
+        transcripts: files, or folders of them; they are read, never written.
+        out: folder of the sweep.
+        combinations: lists of ``PATH=VALUE``; else the defaults alone.
+        window_tokens: context window of the replayed model.
     """
-    settings = open_home(home or os.environ.get("TURNGRAPH_HOME")).settings.agent(agent_id)
-    run = await asyncio.to_thread(replay_file, Path(transcript), settings, out=Path(out))
-    lines = "\n".join(f"| {name} | {value} |" for name, value in run.summary.items())
-    line = f"{Path(transcript).name}: {len(run.turns)} turns"
-    await publish(f"replay-{Path(transcript).stem}", f"# {line}\n\n| | |\n|---|---|\n{lines}\n\nIn `{out}`\n", line)
+    cells = [
+        Cell(path, tuple(sets), window_tokens)
+        for sets in combinations or [[]]
+        for path in transcripts_in([Path(name) for name in transcripts])
+    ]
+    for cell in cells:
+        cell_settings(cell)  # a wrong setting is found before anything runs
+    running = [replay_cell.submit(str(cell.transcript), cell.sets, out, cell.window_tokens) for cell in cells]
+    rows = [future.result() for future in running]
+    write_sweep(rows, Path(out))
+    line = f"{len(rows)} cells, {sum(row['resumed'] for row in rows)} done before"
+    await publish("replay", _markdown(line, rows, out), line)
     return Completed(message=line)
+
+
+def _markdown(line: str, rows: Sequence[dict[str, Any]], out: str) -> str:
+    head = "| transcript | settings | compactions | prompt tokens | visible |\n|---|---|--:|--:|--:|"
+    lines = "\n".join(
+        f"| {row['transcript']} | {row['settings']} | {row['compactions']} | {row['promptTokensSum']:,} "
+        f"| {row['survival']:.1%} |"
+        for row in rows
+    )
+    return f"# {line}\n\n{head}\n{lines}\n\nIn `{out}`\n"
