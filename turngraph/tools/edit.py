@@ -17,7 +17,7 @@ from turngraph.media_types import is_binary, media_type
 from turngraph.models.model import ToolSpec
 from turngraph.text import head
 from turngraph.tools.file_writes import MAX_FILE_BYTES, encoded, replace_file
-from turngraph.tools.line_diff import diff_hunk, fit_diff
+from turngraph.tools.line_diff import Change, fit_diff, line_diff
 from turngraph.tools.line_limits import decode_marked
 from turngraph.tools.paths import Place, announce_change, find_in_workspace, open_regular, order_key
 from turngraph.tools.result import ABORTED_TEXT, ToolFailure, answered, text_result
@@ -78,7 +78,7 @@ class EditTool:
         return order_key(arguments)
 
     async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        return await answered(self._edit(arguments, context))
+        return await answered(self._edit(arguments, context), arguments["path"])
 
     async def _edit(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         place = find_in_workspace(arguments["path"], context.workspace, self._memory_refusal)
@@ -102,10 +102,18 @@ def _edit_file(place: Place, edits: Sequence[Edit]) -> ToolResult:
         raise ToolFailure(
             "TOO_LARGE", f"Not allowed: {place.given} would have {len(data)} bytes, at most {MAX_FILE_BYTES}."
         )
-    hunks, first, last = _hunks(before, after, spans)
+    diff = line_diff(before.split("\n"), after.split("\n"), _changes(before, spans))
     replace_file(place, data)
-    details = {"path": place.name, "operation": "edit", "replacements": len(spans), "firstChangedLine": first}
-    return text_result(f"Edited {place.name}: lines {first}-{last}", details | {"diff": fit_diff(hunks)})
+    return text_result(
+        f"Edited {place.name}: lines {diff.first_changed}-{diff.last_changed}",
+        {
+            "path": place.name,
+            "operation": "edit",
+            "replacements": len(spans),
+            "firstChangedLine": diff.first_changed,
+            "diff": fit_diff(diff.lines),
+        },
+    )
 
 
 def _content(place: Place) -> str:
@@ -195,18 +203,18 @@ def _nearest(text: str, old: str) -> str:
     return f" Nearest is line {best_number}: {head(best_line.strip(), _SHOWN_LINE_CHARS)}" if best_number else ""
 
 
-def _hunks(before: str, after: str, spans: Sequence[Span]) -> tuple[list[str], int, int]:
-    """Return the diff lines of all replacements, and the first and last changed line of the new text."""
-    old_lines, new_lines = before.split("\n"), after.split("\n")
-    hunks: list[str] = []
-    first, last, shift = 0, 0, 0
+def _changes(before: str, spans: Sequence[Span]) -> list[Change]:
+    """Return the lines that replacements change; those that meet on a line are one change."""
+    changes: list[Change] = []
+    shift = 0
     for span in spans:
         top = before.count("\n", 0, span.start)
-        bottom = before.count("\n", 0, span.end)
-        grown = span.new.count("\n") - (bottom - top)
-        hunk = diff_hunk(old_lines, new_lines, (top, bottom + 1), (top + shift, bottom + 1 + shift + grown))
-        hunks += hunk.lines
-        first = first or hunk.first_changed
-        last = max(last, hunk.last_changed)
+        end = before.count("\n", 0, span.end) + 1
+        grown = span.new.count("\n") - (end - 1 - top)
+        change = Change((top, end), (top + shift, end + shift + grown))
         shift += grown
-    return hunks, first, last
+        if changes and top < changes[-1].old[1]:
+            first = changes.pop()
+            change = Change((first.old[0], end), (first.new[0], change.new[1]))
+        changes.append(change)
+    return changes

@@ -75,7 +75,7 @@ class ExecTool:
         return None
 
     async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        return await answered(self._run(arguments, context))
+        return await answered(self._run(arguments, context), arguments["command"])
 
     async def _run(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         if arguments.get("background") is True:

@@ -13,37 +13,54 @@ _NOTICE_BYTES = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Hunk:
-    """Diff lines of one place, and which lines of the new text (from 1) it changed."""
+class Change:
+    """Lines that were replaced and lines that replace them, as (first, end) from 0, end not included."""
+
+    old: tuple[int, int]
+    new: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LineDiff:
+    """Diff lines of a text, and the first and last line of the new text (from 1) that changed."""
 
     lines: list[str]
     first_changed: int
     last_changed: int
 
 
-def diff_hunk(old: Sequence[str], new: Sequence[str], old_range: tuple[int, int], new_range: tuple[int, int]) -> Hunk:
-    """Write one changed place as ``-`` and ``+`` lines with four lines around.
+def line_diff(old: Sequence[str], new: Sequence[str], changes: Sequence[Change]) -> LineDiff:
+    """Write changes as ``-`` and ``+`` lines with four lines around; lines between two near ones stand once.
 
     Args:
         old, new: all lines of the text before and after.
-        old_range, new_range: lines that were replaced and that replace them, from 0, end not included; lines that
-            are equal at their ends count as unchanged.
+        changes: in the order of the text, no two on one line, at least one of them a real change; lines that are
+            equal at the ends of a change count as unchanged.
     """
-    top, bottom = old_range
-    new_top, new_bottom = new_range
+    narrowed = (_narrowed(old, new, change) for change in changes)
+    changes = [change for change in narrowed if change.old[0] < change.old[1] or change.new[0] < change.new[1]]
+    # A final line end makes no line of its own.
+    end = len(new) - (new[-1] == "")
+    lines: list[str] = []
+    shown = 0
+    for change, following in zip(changes, [*(later.new[0] for later in changes[1:]), end], strict=True):
+        top, bottom = change.new
+        lines += [f"  {n + 1} {new[n]}" for n in range(max(shown, top - CONTEXT_LINES), top)]
+        lines += [f"- {n + 1} {old[n]}" for n in range(*change.old)]
+        lines += [f"+ {n + 1} {new[n]}" for n in range(top, bottom)]
+        shown = max(bottom, min(bottom + CONTEXT_LINES, following))
+        lines += [f"  {n + 1} {new[n]}" for n in range(bottom, shown)]
+    first = min(changes[0].new[0] + 1, len(new))
+    return LineDiff([line.rstrip("\r") for line in lines], first, max(first, changes[-1].new[1]))
+
+
+def _narrowed(old: Sequence[str], new: Sequence[str], change: Change) -> Change:
+    (top, bottom), (new_top, new_bottom) = change.old, change.new
     while top < bottom and new_top < new_bottom and old[top] == new[new_top]:
         top, new_top = top + 1, new_top + 1
     while bottom > top and new_bottom > new_top and old[bottom - 1] == new[new_bottom - 1]:
         bottom, new_bottom = bottom - 1, new_bottom - 1
-    lines = [f"  {n + 1} {old[n]}" for n in range(max(0, top - CONTEXT_LINES), top)]
-    lines += [f"- {n + 1} {old[n]}" for n in range(top, bottom)]
-    lines += [f"+ {n + 1} {new[n]}" for n in range(new_top, new_bottom)]
-    after = min(len(new), new_bottom + CONTEXT_LINES)
-    # A final line end makes no line of its own.
-    after -= after == len(new) and after > new_bottom and new[-1] == ""
-    lines += [f"  {n + 1} {new[n]}" for n in range(new_bottom, after)]
-    first = min(new_top + 1, len(new))
-    return Hunk([line.rstrip("\r") for line in lines], first, max(first, new_bottom))
+    return Change((top, bottom), (new_top, new_bottom))
 
 
 def fit_diff(lines: Sequence[str]) -> str:

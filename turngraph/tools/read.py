@@ -75,7 +75,7 @@ class ReadTool:
         return order_key(arguments)
 
     async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        return await answered(asyncio.to_thread(self._read, arguments, context))
+        return await answered(asyncio.to_thread(self._read, arguments, context), arguments["path"])
 
     def _read(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         place = find_in_workspace(arguments["path"], context.workspace, self._memory_refusal, media=context.media)

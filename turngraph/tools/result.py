@@ -29,6 +29,7 @@ ErrorCode = Literal[
 NO_OUTPUT = "(no output)"
 MAX_DETAILS_BYTES = 8192  # of JSON
 ABORTED_TEXT = "Operation aborted"
+_SHOWN_GIVEN_CHARS = 200
 
 
 class ToolFailure(Exception):
@@ -50,16 +51,22 @@ def error_result(code: ErrorCode, text: str) -> ToolResult:
     return ToolResult([text_block(text)], {"status": "error", "code": code}, is_error=True)
 
 
-async def answered(call: Awaitable[ToolResult]) -> ToolResult:
-    """Await a call; its failure, or one of the disk, becomes an error result. Cancellation passes through."""
+async def answered(call: Awaitable[ToolResult], given: str) -> ToolResult:
+    """Await a call; its failure, or one of the disk, becomes an error result. Cancellation passes through.
+
+    Args:
+        call: the running call.
+        given: the path or command as the model gave it, for the text of an error of the disk.
+    """
     try:
         return await call
     except ToolFailure as failure:
         return error_result(failure.code, failure.text)
     except OSError as error:
         # The message of an OSError names paths of the machine; its kind does not.
+        refused = error.strerror or type(error).__name__
         return error_result(
-            "IO", f"The file system refused: {error.strerror or type(error).__name__}. Try another file."
+            "IO", f"The file system refused {head(given, _SHOWN_GIVEN_CHARS)}: {refused}. Try another file."
         )
 
 

@@ -47,7 +47,7 @@ class WriteTool:
         return order_key(arguments)
 
     async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        return await answered(self._write(arguments, context))
+        return await answered(self._write(arguments, context), arguments["path"])
 
     async def _write(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         place = place_in_workspace(arguments["path"], context.workspace, self._memory_refusal)
@@ -84,7 +84,7 @@ class FlushWriteTool:
         return order_key({"path": self._path})
 
     async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        return await answered(self._append(arguments, context))
+        return await answered(self._append(arguments, context), arguments["path"])
 
     async def _append(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         target = place_in_workspace(self._path, context.workspace)

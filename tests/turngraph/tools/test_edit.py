@@ -136,6 +136,35 @@ def test_half_a_character_is_refused(workspace: Path, call: Call) -> None:
     assert call(EDIT, path="a.md", oldText="old", newText="\ud83d").details["code"] == "BAD_ARGUMENT"
 
 
+def test_near_edits_share_their_lines_in_the_diff_and_far_ones_stand_apart(workspace: Path, call: Call) -> None:
+    (workspace / "a.md").write_text("".join(f"line {n}\n" for n in range(1, 31)))
+    edits = [("line 10\n", "ten\n10\n"), ("line 12\n", "twelve\n"), ("line 13\n", ""), ("line 27", "27")]
+    result = call(EDIT, path="a.md", edits=[{"oldText": old, "newText": new} for old, new in edits])
+    assert text_of(result) == "Edited a.md: lines 10-27"
+    assert str(result.details["diff"]).splitlines() == [
+        *(f"  {n} line {n}" for n in range(6, 10)),
+        "- 10 line 10",
+        "+ 10 ten",
+        "+ 11 10",
+        "  12 line 11",
+        "- 12 line 12",
+        "- 13 line 13",
+        "+ 13 twelve",
+        *(f"  {n} line {n}" for n in range(14, 18)),
+        *(f"  {n} line {n}" for n in range(23, 27)),
+        "- 27 line 27",
+        "+ 27 27",
+        *(f"  {n} line {n}" for n in range(28, 31)),
+    ]
+
+
+def test_two_edits_of_one_line_are_one_change(workspace: Path, call: Call) -> None:
+    (workspace / "a.md").write_text("one two three\nrest\n")
+    edits = [{"oldText": "three", "newText": "3"}, {"oldText": "one", "newText": "1"}]
+    result = call(EDIT, path="a.md", edits=edits)
+    assert result.details["diff"] == "- 1 one two three\n+ 1 1 two 3\n  2 rest"
+
+
 def test_a_long_diff_is_cut_and_says_so(workspace: Path, call: Call) -> None:
     (workspace / "a.md").write_text("start\n" + "語" * 20 + "\nend\n")
     result = call(EDIT, path="a.md", oldText="語" * 20, newText='"語"\n' * 1500)

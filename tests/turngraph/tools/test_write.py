@@ -47,6 +47,13 @@ def test_content_is_written_byte_for_byte(content: str, workspace: Path, call: C
     assert (workspace / "a").read_bytes() == content.encode()
 
 
+def test_a_file_in_the_place_of_a_folder_is_named_in_the_error(workspace: Path, call: Call) -> None:
+    (workspace / "notes").write_text("a file")
+    result = call(WRITE, path="notes/a.md", content="x")
+    assert (result.is_error, result.details["code"]) == (True, "IO")
+    assert "notes/a.md" in text_of(result)
+
+
 def test_a_name_may_be_as_long_as_the_disk_allows(workspace: Path, call: Call) -> None:
     name = "語" * 85
     assert not call(WRITE, path=name, content="x").is_error
