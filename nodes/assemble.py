@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from nodes.attachments import show_images
 from nodes.compaction.settings import effective_settings
@@ -16,6 +16,7 @@ from nodes.segments import PromptParts
 from nodes.state import Attempts, ContextNote, TurnContext
 from nodes.system_prompt import system_text
 from turngraph.clock import to_ms
+from turngraph.config.schema_agent import ThinkingLevel
 from turngraph.decisions import Decision
 from turngraph.errors import ModelError
 from turngraph.messages import Message, compact_json, text_block
@@ -69,7 +70,7 @@ async def assemble(state: LoopState, runtime: Runtime[TurnContext]) -> dict[str,
         tools=specs,
         stable_system_chars=stable_chars,
         max_output_tokens=answer_room(facts, governed.check.counted_tokens, attempts.overflows),
-        thinking=context.opened.context().thinking_level,
+        thinking=known_level(context.opened.context().thinking_level),
         purpose=_purpose(state),
     )
     return update | {
@@ -77,6 +78,11 @@ async def assemble(state: LoopState, runtime: Runtime[TurnContext]) -> dict[str,
         "step": "request",
         "decisions": _unsaid((*decisions, *image_decisions, *prepared.decisions), state.get("decisions", ())),
     }
+
+
+def known_level(level: str) -> str:
+    """Return a thinking level that requests know; a level that only other programs have (``xhigh``) is the highest."""
+    return level if level in get_args(ThinkingLevel) else "high"
 
 
 def _unsaid(decisions: Sequence[Decision], said: Sequence[Decision]) -> tuple[Decision, ...]:

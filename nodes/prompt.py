@@ -13,8 +13,9 @@ from nodes.loop_state import LoopInput, LoopOutput
 from nodes.overflow import plan_recovery
 from nodes.prompt_hooks import ask_prompt_hooks
 from nodes.record import record, record_failure
-from nodes.state import Attempts, Reply, TurnContext, TurnState
+from nodes.state import Attempts, Reply, SessionFacts, TurnContext, TurnState
 from stores.media import MediaFact
+from stores.transcript_context import DEFAULT_THINKING_LEVEL
 from stores.transcript_entries import Entry
 from turngraph.decisions import Decision
 from turngraph.errors import error_name
@@ -102,7 +103,7 @@ async def _append_user(
     branch = context.opened.branch()
     said = state.get("text", "")
     opening = take_orphan_along(state["messages"], said, branch[-1] if branch else None)
-    decisions = opening.decisions
+    decisions = (*opening.decisions, *_set_thinking(state["session"], context))
     extra: dict[str, Any] | None = None
     if inbound.recorded is not None:
         message = Message(inbound.recorded)
@@ -120,6 +121,16 @@ async def _append_user(
         emit_message(runtime, appended)
     entry_id = written.messages[-1].entry_id if written.messages else None
     return (*opening.messages, *written.messages), entry_id, (*decisions, *written.decisions)
+
+
+def _set_thinking(session: SessionFacts, context: TurnContext) -> tuple[Decision, ...]:
+    """Give a new session its thinking level: what a reset kept, else the agent's; a fork goes on with its parent's."""
+    level = session.entry.get("thinkingLevel") or context.settings.thinking_default
+    known = context.opened.context().thinking_level
+    if not session.is_new or known != DEFAULT_THINKING_LEVEL or level == known:
+        return ()
+    entry = context.opened.append_thinking_level(level)
+    return (Decision("prompt", "written", f"thinking level {level} for the new session", entry_ids=(entry.id,)),)
 
 
 @dataclass(frozen=True, slots=True)

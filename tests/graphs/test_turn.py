@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -211,3 +212,33 @@ async def test_the_system_prompt_is_the_same_from_turn_to_turn(tmp_path: Path) -
     bench.clock.advance(timedelta(minutes=1))
     await bench.turn("two", ["2"])
     assert bench.model.requests[0].system == bench.model.requests[1].system
+
+
+async def test_a_new_session_thinks_as_the_settings_say_and_keeps_to_it(tmp_path: Path) -> None:
+    bench = TurnBench(tmp_path, ("thinkingDefault=low",))
+    await bench.turn("one", ["1"])
+    bench.settings = TurnBench(tmp_path, ("thinkingDefault=high",)).settings
+    for text in ("two", "/new three"):
+        await bench.turn(text, ["ok"])
+    assert [request.thinking for request in bench.model.requests] == ["low", "low", "high"]
+    assert bench.transcript().context().thinking_level == "high"
+
+
+async def test_a_reset_keeps_the_thinking_level_that_was_chosen_for_the_session(tmp_path: Path) -> None:
+    bench = TurnBench(tmp_path)
+    await bench.turn("one", ["1"])
+    bench.sessions.update("agent:main:main", {"thinkingLevel": "medium"})
+    await bench.turn("/new two", ["2"])
+    assert [request.thinking for request in bench.model.requests] == ["off", "medium"]
+
+
+async def test_a_level_of_another_program_is_the_highest_that_requests_know(tmp_path: Path) -> None:
+    bench = TurnBench(tmp_path)
+    await bench.turn("one", ["1"])
+    entry = bench.entry()
+    line = {"type": "thinking_level_change", "id": "beef0001", "parentId": bench.transcript().branch()[-1].id}
+    line |= {"timestamp": "2026-03-16T12:00:00.000Z", "thinkingLevel": "xhigh"}
+    with bench.sessions.transcript_of(entry).open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    await bench.turn("two", ["2"])
+    assert bench.model.requests[-1].thinking == "high"
