@@ -113,7 +113,7 @@ def _models(agent: Agent, store: SessionStore, key: str, inbound: Inbound) -> tu
 
 
 def _make(name: str, agent: Agent) -> Model:
-    if split_name(name)[0] != OFFLINE:
+    if split_name(agent.settings.unaliased(name))[0] != OFFLINE:
         return make_model(name, agent.settings)
     from stores.memory.tokenizer import count_terms
     from turngraph.models.offline import OfflineModel

@@ -125,13 +125,15 @@ class AgentSettings(AgentDefaults):
         template = named if named and named.suffix != ".sqlite" else Path("memory/{agentId}.duckdb")
         return Path(str(template).replace("{agentId}", self.agent_id))
 
+    def unaliased(self, text: str) -> str:
+        """Return the model that an alias stands for; any other text as it is."""
+        wanted = text.strip().casefold()
+        choices = self.model_choices.items()
+        return next((model for model, choice in choices if choice.alias and choice.alias.casefold() == wanted), text)
+
     def model_named(self, text: str) -> str:
         """Return the model that an alias or a name means, as ``provider:model``."""
-        wanted = text.strip().casefold()
-        for model, choice in self.model_choices.items():
-            if choice.alias and choice.alias.casefold() == wanted:
-                return model
-        return canonical_model(text)
+        return canonical_model(self.unaliased(text))
 
     @cached_property
     def digest(self) -> str:

@@ -71,13 +71,12 @@ PROVIDERS: Mapping[str, Provider] = {
 }
 
 
-def split_name(name: str, aliases: Mapping[str, str] | None = None) -> tuple[str, str]:
-    """Split ``provider:model`` or ``provider/model`` at the first of the two signs; an alias is looked up first.
+def split_name(name: str) -> tuple[str, str]:
+    """Split ``provider:model`` or ``provider/model`` at the first of the two signs.
 
     >>> split_name("google/gemini-3-pro")
     ('google_genai', 'gemini-3-pro')
     """
-    name = (aliases or {}).get(name, name)
     cut = min((index for index in (name.find(":"), name.find("/")) if index > 0), default=-1)
     if cut < 0:
         return name, name
@@ -86,14 +85,13 @@ def split_name(name: str, aliases: Mapping[str, str] | None = None) -> tuple[str
 
 
 def model_facts(name: str, settings: AgentSettings) -> ModelFacts:
-    """Return what is known of a model: the packaged table with the settings laid over it.
+    """Return what is known of a model, by name or alias: the packaged table with the settings laid over it.
 
     Source: spec/settings.md section 3.
     """
     from turngraph.models.table import packaged_facts
 
-    aliases = {entry.alias: key for key, entry in settings.model_choices.items() if entry.alias}
-    provider, model_id = split_name(name, aliases)
+    provider, model_id = split_name(settings.unaliased(name))
     known = PROVIDERS.get(provider)
     facts = packaged_facts(provider, model_id) or ModelFacts(
         provider, model_id, known.api if known else None, DEFAULT_WINDOW_TOKENS
@@ -113,7 +111,7 @@ def model_facts(name: str, settings: AgentSettings) -> ModelFacts:
 
 
 def make_model(name: str, settings: AgentSettings, env: Mapping[str, str] | None = None) -> Model:
-    """Make the chat model of that name.
+    """Make the chat model of that name or alias.
 
     A provider that is not in the table is taken for a server of its own when the settings give its ``baseUrl``; it
     speaks the protocol of OpenAI's chat completions unless ``api`` says otherwise.
@@ -122,8 +120,7 @@ def make_model(name: str, settings: AgentSettings, env: Mapping[str, str] | None
         ModelError: the provider is unknown or its package is not installed (kind "missing"), or it has no key
             (kind "auth").
     """
-    provider, _ = split_name(name)
-    if provider == OFFLINE:
+    if split_name(settings.unaliased(name))[0] == OFFLINE:
         from turngraph.models.offline import OfflineModel
 
         return OfflineModel()

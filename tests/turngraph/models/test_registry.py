@@ -32,6 +32,14 @@ def test_names_are_split_at_the_first_sign(name: str, split: tuple[str, str]) ->
     assert split_name(name) == split
 
 
+@pytest.mark.parametrize("alias", ["Fast", "fast", " FAST "])
+def test_an_alias_stands_for_its_model_in_any_case(tmp_path: Path, alias: str) -> None:
+    choices = settings(tmp_path, 'agents.defaults.models={"openai/gpt-4o": {alias: "Fast"}, offline: {alias: "here"}}')
+    facts = model_facts(alias, choices)
+    assert (facts.provider, facts.model_id) == ("openai", "gpt-4o")
+    assert make_model("Here", choices).facts.provider == "offline"
+
+
 def test_the_packaged_table_is_dated_and_the_longest_prefix_wins() -> None:
     assert packaged_table()["date"] == "2025-11-30"
     assert packaged_table()["windowsDate"] >= packaged_table()["date"]
