@@ -183,12 +183,13 @@ PROVIDER_ALIASES = {
 
 
 def canonical_provider(name: str) -> str:
-    """Return the name that langchain-core has for a provider; unknown names stay as they are.
+    """Return the name that langchain-core has for a provider, any other in lower case.
 
-    >>> canonical_provider("gemini"), canonical_provider("openrouter")
+    >>> canonical_provider("gemini"), canonical_provider("OpenRouter")
     ('google_genai', 'openrouter')
     """
-    return PROVIDER_ALIASES.get(name.strip().lower(), name.strip())
+    lowered = name.strip().lower()
+    return PROVIDER_ALIASES.get(lowered, lowered)
 
 
 def canonical_model(name: str) -> str:

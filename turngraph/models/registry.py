@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from turngraph.config.fields import PROVIDER_ALIASES
+from turngraph.config.fields import canonical_provider
 from turngraph.errors import ModelError
 from turngraph.models.model import Model, ModelFacts
 
@@ -80,8 +80,7 @@ def split_name(name: str) -> tuple[str, str]:
     cut = min((index for index in (name.find(":"), name.find("/")) if index > 0), default=-1)
     if cut < 0:
         return name, name
-    provider = name[:cut].lower()
-    return PROVIDER_ALIASES.get(provider, provider), name[cut + 1 :]
+    return canonical_provider(name[:cut]), name[cut + 1 :]
 
 
 def model_facts(name: str, settings: AgentSettings) -> ModelFacts:

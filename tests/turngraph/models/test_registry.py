@@ -40,6 +40,13 @@ def test_an_alias_stands_for_its_model_in_any_case(tmp_path: Path, alias: str) -
     assert make_model("Here", choices).facts.provider == "offline"
 
 
+def test_a_server_may_be_named_with_capitals(tmp_path: Path) -> None:
+    pytest.importorskip("langchain_openai")
+    own = settings(tmp_path, 'models.providers.MyServer={baseUrl: "http://localhost:1/v1", apiKey: "k"}')
+    assert make_model("MyServer:Qwen3", own).facts.model_id == "Qwen3"
+    assert make_model("myserver/Qwen3", own).facts.provider == "myserver"
+
+
 def test_the_packaged_table_is_dated_and_the_longest_prefix_wins() -> None:
     assert packaged_table()["date"] == "2025-11-30"
     assert packaged_table()["windowsDate"] >= packaged_table()["date"]
