@@ -109,6 +109,20 @@ def test_a_long_line_is_cut_with_its_rest_counted(hostile: TurnSource) -> None:
     assert HOSTILE[-1][:400] in html
 
 
+def test_the_oldest_turns_are_left_out_of_a_page_that_would_be_too_large(
+    hostile: TurnSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = hostile.report_of_all(KEY, PageRules(text_chars=0))
+    limit = len(whole.encode()) * 3 // 4
+    monkeypatch.setattr("turngraph.viewer.report.LARGEST_BYTES", limit)
+    html = hostile.report_of_all(KEY, PageRules())
+    assert len(html.encode()) <= limit
+    assert "earlier turns are left out" in html
+    assert "earlier turns are left out" not in whole
+    turns = [turn["header"]["turn"] for turn in data_of(html)["turns"]]  # type: ignore[attr-defined]
+    assert turns == list(range(8 - len(turns), 8)), "the newest ones stay"
+
+
 @pytest.mark.slow
 def test_a_turn_of_400_messages_stays_small(tmp_path: Path) -> None:
     source = played(tmp_path, long_messages(400))

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from turngraph.cli.options import console, print_json, table, warn
+from turngraph.cli.options import print_json, warn
 
 
 def sweep(paths: Sequence[Path], grid: Path, out: Path, *, workers: int | None, json: bool) -> None:
@@ -29,21 +29,14 @@ def sweep(paths: Sequence[Path], grid: Path, out: Path, *, workers: int | None, 
     if json:
         print_json({"out": str(out), "rows": rows, "front": [p.settings for p in points if p.front]})
         return
-    shown = table(
-        "front", "settings", "cost", "visible", "prompt tokens", "compactions", "cleared",
-        right=("cost", "visible", "prompt tokens", "compactions", "cleared"),
-    )  # fmt: skip
+    print(f"{'cost':>12} {'visible':>8} {'prompt tokens':>14} {'folds':>6} {'cleared':>9}  settings")
     for point in points:
-        shown.add_row(
-            "*" if point.front else "",
-            point.settings,
-            f"${point.usd:.4f}",
-            f"{point.survival:.1%}",
-            f"{point.row['promptTokensSum']:,}",
-            str(point.row["compactions"]),
-            f"{point.row['clearedChars']:,}",
+        row = point.row
+        print(
+            f"{'*' if point.front else ' '} {f'${point.usd:.4f}':>10} {point.survival:>8.1%} "
+            f"{row['promptTokensSum']:>14,} {row['compactions']:>6} {row['clearedChars']:>9,}  {point.settings}"
         )
-    console().print(shown)
+    print("* on the Pareto front: no other settings cost less and keep as much in sight")
     print(f"{len(rows)} cells; table in {out / 'sweep.parquet'}, picture in {out / 'pareto.html'}")
 
 

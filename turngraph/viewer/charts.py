@@ -6,10 +6,10 @@ Source: spec/seeing.md 3.3, 3.8 and 5.3.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from turngraph.waterfall import Waterfall
+from turngraph.waterfall import Bar, Waterfall
 
 ROW = 21  # height of a bar with its gap, in pixels
 CHART_WIDTH = 520
@@ -19,6 +19,7 @@ STRIP_HEIGHT = 84
 STRIP_STEP = 26
 SMALLEST = 1.5  # a bar that is there is seen
 SHOWN_BARS = 28
+SECTION = "system section"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,17 @@ def waterfall_shape(made: Waterfall) -> WaterfallShape:
     marks = tuple(MarkShape(mark.name, mark.tokens, LABEL_WIDTH + mark.tokens * scale) for mark in made.marks)
     height = len(bars) * ROW + 8 + 15 * len(marks)
     return WaterfallShape(LABEL_WIDTH + CHART_WIDTH + VALUE_WIDTH, height, tuple(bars), marks)
+
+
+def together(made: Waterfall) -> Waterfall:
+    """Return a waterfall with the system sections as one bar, for a page of many turns: they are the same in each."""
+    sections = [bar for bar in made.bars if bar.group == SECTION]
+    if len(sections) < 2:
+        return made
+    one = Bar(
+        SECTION, "system sections", sum(b.tokens for b in sections), sum(b.chars for b in sections), len(sections)
+    )
+    return replace(made, bars=(one, *(bar for bar in made.bars if bar.group != SECTION)))
 
 
 def _bar(label: str, kind: str, tokens: int, start: int, row: int, scale: float, note: str = "") -> BarShape:

@@ -18,12 +18,18 @@ SCHEMA = "turngraph.sweep/1"
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A combination of settings as a point; ``number`` is its row in the table."""
+    """A combination of settings as a point.
+
+    Attributes:
+        number: its row in the table. x, y: pixels.
+        label: numbers of all points at this place, at the first of them; empty at the others.
+    """
 
     number: int
     x: float
     y: float
     point: Point
+    label: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +61,7 @@ def pareto_page(points: Sequence[Point], rows: Sequence[Mapping[str, Any]]) -> s
     """Return the page; ``points`` cheapest first."""
     across = _scale([point.usd for point in points], LEFT, WIDTH - RIGHT, 0.0005)
     up = _scale([point.survival for point in points], HEIGHT - BOTTOM, TOP, 0.005)
-    dots = [
-        Dot(number, across.at(point.usd), up.at(point.survival), point) for number, point in enumerate(points, start=1)
-    ]
+    dots = _dots(points, across, up)
     plain = [{"settings": p.settings, "usd": p.usd, "survival": p.survival, "front": p.front} for p in points]
     return render(
         "pareto.html.j2",
@@ -73,3 +77,15 @@ def pareto_page(points: Sequence[Point], rows: Sequence[Mapping[str, Any]]) -> s
         limits=LIMITS,
         data=json_script({"schema": SCHEMA, "points": plain, "rows": list(rows)}),
     )
+
+
+def _dots(points: Sequence[Point], across: Scale, up: Scale) -> list[Dot]:
+    places: dict[tuple[int, int], list[int]] = {}
+    at = [(across.at(point.usd), up.at(point.survival)) for point in points]
+    for number, (x, y) in enumerate(at, start=1):
+        places.setdefault((round(x), round(y)), []).append(number)
+    labels = {numbers[0]: ", ".join(map(str, numbers)) for numbers in places.values()}
+    return [
+        Dot(number, x, y, point, labels.get(number, ""))
+        for number, ((x, y), point) in enumerate(zip(at, points, strict=True), start=1)
+    ]
