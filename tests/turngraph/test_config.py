@@ -216,6 +216,14 @@ def test_a_bad_value_of_a_foreign_file_takes_the_default_with_one_warning(foreig
     )
 
 
+def test_null_in_the_maintenance_block_of_a_foreign_file_is_absence(foreign: Load) -> None:
+    nulls = {"pruneAfter": None, "pruneDays": 5, "resetArchiveRetention": None}
+    settings = foreign({"session": {"maintenance": nulls}})
+    maintenance = settings.agent().session.maintenance
+    assert (maintenance.prune_after, maintenance.reset_archive_retention) == (timedelta(days=5), timedelta(days=5))
+    assert settings.notes == ()
+
+
 def test_an_incomplete_block_of_a_foreign_file_is_left_out(foreign: Load) -> None:
     settings = foreign(
         {

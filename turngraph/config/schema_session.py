@@ -31,6 +31,7 @@ from turngraph.config.fields import (
     SizeOrOff,
     Texts,
     Zone,
+    read_as,
 )
 
 
@@ -93,7 +94,9 @@ class Maintenance(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _new_spelling_wins(cls, raw: Any) -> Any:
+    def _new_spelling_wins(cls, raw: Any, info: ValidationInfo) -> Any:
+        if read_as(info).lenient and isinstance(raw, dict):
+            raw = {key: value for key, value in raw.items() if value is not None}  # null is absence there
         return _without(raw, "pruneDays", beside="pruneAfter")
 
     @field_validator("high_water_bytes")

@@ -376,7 +376,7 @@ ADAPTERS: dict[str, Callable[[Case], Any]] = {
     "google_turn_ordering": _pass(lambda messages: turn_rules.open_with_user(messages, NOW_MS)),
     "has_important_tail": lambda case: has_important_tail(case.input["text"]),
     "hash_tool_call": lambda case: call_hash(case.input["toolName"], case.input["params"]),
-    "is_base64_signature": lambda case: thinking.is_base64(case.input["value"]),
+    "is_base64_signature": lambda case: thinking.is_base64(str(case.input["value"] or "")),
     "is_tool_prunable": is_tool_prunable,
     "limit_history_turns": limit_history_turns,
     "normalize_tool_call_ids_in_message": lambda case: tool_inputs.name_call_ids(Message(case.input["message"])).raw,

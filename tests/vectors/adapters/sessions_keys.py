@@ -14,12 +14,12 @@ TOPIC = "sessions"
 
 
 def _parsed(case: Case) -> dict[str, str] | None:
-    parsed = keys.parse_key(case.input["sessionKey"])
+    parsed = keys.parse_key(case.input["sessionKey"] or "")
     return {"agentId": parsed.agent_id, "rest": parsed.rest} if parsed else None
 
 
 def _facts(case: Case) -> dict[str, Any]:
-    key = case.input["sessionKey"]
+    key = case.input["sessionKey"] or ""
     base, thread = keys.thread_parts(key)
     return {
         "chatType": keys.chat_type(key),

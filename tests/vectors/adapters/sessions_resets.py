@@ -110,7 +110,8 @@ def _freshness(case: Case) -> dict[str, Any]:
 
 def _fork_limit(case: Case) -> int:
     raw = ((case.input["config"] or {}).get("session") or {}).get("parentForkMaxTokens")
-    return math.floor(raw) if isinstance(raw, int | float) and math.isfinite(raw) and raw >= 0 else 100_000
+    is_number = isinstance(raw, int | float) and not isinstance(raw, bool)
+    return math.floor(raw) if is_number and math.isfinite(raw) and raw >= 0 else 100_000
 
 
 ADAPTERS: dict[str, Callable[[Case], object]] = {
