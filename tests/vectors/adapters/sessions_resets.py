@@ -110,8 +110,9 @@ def _freshness(case: Case) -> dict[str, Any]:
 
 def _fork_limit(case: Case) -> int:
     raw = ((case.input["config"] or {}).get("session") or {}).get("parentForkMaxTokens")
-    is_number = isinstance(raw, int | float) and not isinstance(raw, bool)
-    return math.floor(raw) if is_number and math.isfinite(raw) and raw >= 0 else 100_000
+    if isinstance(raw, bool) or not isinstance(raw, int | float) or not math.isfinite(raw) or raw < 0:
+        return 100_000
+    return math.floor(raw)
 
 
 ADAPTERS: dict[str, Callable[[Case], object]] = {
