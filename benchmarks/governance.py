@@ -15,7 +15,8 @@ from nodes.guard_tools import cap_results, fit_results, guard_results
 from nodes.history.provider_policy import resolve_policy
 from nodes.history.validators import problems
 from nodes.limit_history import limit_and_settle
-from nodes.prune import PruneRules, prune_results
+from nodes.prune import prune_results
+from nodes.prune_rules import PruneRules
 from nodes.sanitize import prepare_request, repair_history, sanitize_history
 from turngraph.decisions import Origin
 from turngraph.messages import Message

@@ -7,9 +7,8 @@ Source: spec/context.md section 6, known-faults 4.4 to 4.6.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from nodes.history.sizes import prune_chars
@@ -23,6 +22,8 @@ from nodes.projections import (
     record_projections,
     replay_projections,
 )
+from nodes.prune_gate import Gate, is_eligible, prune_gate, read_touch
+from nodes.prune_rules import PruneRules, prune_rules
 from nodes.state import TurnContext, TurnState
 from turngraph.clock import to_ms
 from turngraph.decisions import Decision
@@ -35,58 +36,11 @@ if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
     from stores.transcripts import Transcript
-    from turngraph.config.schema_agent import ContextPruning
 
 NODE = "prune"
 TOUCH_TYPE = "openclaw.cache-ttl"
 IMAGE_REMOVED = "[image removed during context pruning]"
-CLEARED = "[Old tool result content cleared]"
 CHARS_PER_TOKEN = 4
-_ELIGIBLE = frozenset({"anthropic", "anthropic-vertex", "amazon-bedrock", "google", "zai", "moonshot"})
-_ROUTED = {
-    "openrouter": ("anthropic/", "moonshot/", "moonshotai/", "zai/", "z-ai/", "google/"),
-    "kilocode": ("anthropic/",),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class PruneRules:
-    """Settings of pruning (spec/context.md 6.1); sizes in weighted characters, the kept ends in code points."""
-
-    ttl: timedelta = timedelta(minutes=5)
-    pressure_ratio: float | None = None
-    keep_last_assistants: int = 3
-    soft_trim_ratio: float = 0.3
-    hard_clear_ratio: float = 0.5
-    min_prunable_tool_chars: int = 50_000
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    trim_max_chars: int = 4_000
-    trim_head_chars: int = 1_500
-    trim_tail_chars: int = 1_500
-    clears: bool = True
-    placeholder: str = CLEARED
-
-
-def prune_rules(pruning: ContextPruning) -> PruneRules | None:
-    """Read the rules from the settings; ``None`` when pruning is off."""
-    if pruning.mode == "off":
-        return None
-    return PruneRules(
-        ttl=pruning.ttl,
-        pressure_ratio=pruning.pressure_ratio,
-        keep_last_assistants=pruning.keep_last_assistants,
-        soft_trim_ratio=pruning.soft_trim_ratio,
-        hard_clear_ratio=pruning.hard_clear_ratio,
-        min_prunable_tool_chars=pruning.min_prunable_tool_chars,
-        allow=tuple(pruning.tools.allow or ()),
-        deny=tuple(pruning.tools.deny or ()),
-        trim_max_chars=pruning.soft_trim.max_chars,
-        trim_head_chars=pruning.soft_trim.head_chars,
-        trim_tail_chars=pruning.soft_trim.tail_chars,
-        clears=pruning.hard_clear.enabled,
-        placeholder=pruning.hard_clear.placeholder.strip() or CLEARED,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,59 +185,6 @@ def _decision(
         return ()
     why = f"context at {before / window:.2f} of the window (from {ratio:g} on): {len(touched)} old tool results {what}"
     return (Decision(NODE, what, why, entry_ids(touched), chars_before=before, chars_after=after),)
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """Whether pruning may run now, and why."""
-
-    open: bool
-    why: str
-
-
-def is_eligible(provider: str, model_id: str) -> bool:
-    """Whether the provider keeps a prompt cache of the kind that pruning waits for."""
-    name, model = provider.lower(), model_id.lower()
-    return name in _ELIGIBLE or model.startswith(_ROUTED.get(name, ("\0",)))
-
-
-def prune_gate(
-    *,
-    now_ms: float,
-    last_touch_ms: float | None,
-    rules: PruneRules,
-    eligible: bool = True,
-    filled_ratio: float = 0.0,
-) -> Gate:
-    """Decide whether pruning may run: the cache has expired, or the prompt fills too much of the window.
-
-    A touch that was never recorded counts as expired; a TTL of 0 never expires.
-    """
-    if not eligible:
-        return Gate(False, "the provider keeps no prompt cache of this kind (see contextPruning.eligible)")
-    pressure = rules.pressure_ratio
-    if pressure is not None and filled_ratio > pressure:
-        return Gate(True, f"prompt fills {filled_ratio:.2f} of the window, pressureRatio {pressure:g}")
-    ttl_ms = rules.ttl / timedelta(milliseconds=1)
-    if ttl_ms <= 0:
-        return Gate(False, "ttl 0: pruning never runs by time")
-    if last_touch_ms is None:
-        return Gate(True, "no touch of the cache recorded: taken for expired")
-    age_ms = now_ms - last_touch_ms
-    if age_ms < ttl_ms:
-        return Gate(False, f"TTL not reached: last touch {age_ms / 1000:.0f} s ago, ttl {ttl_ms / 1000:.0f} s")
-    return Gate(True, f"cache expired: last touch {age_ms / 1000:.0f} s ago, ttl {ttl_ms / 1000:.0f} s")
-
-
-def read_touch(data: Any, provider: str, model_id: str) -> float | None:
-    """Return the time of a recorded touch, ``None`` when it belongs to another provider or model."""
-    if not isinstance(data, Mapping):
-        return None
-    at = data.get("timestamp")
-    if not isinstance(at, (int, float)) or isinstance(at, bool):
-        return None
-    named = (data.get("provider") or provider, data.get("modelId") or model_id)
-    return at if named == (provider, model_id) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ import pytest
 from nodes.guard_tools import Window, cap_results, govern
 from nodes.history.validators import Provider, problems
 from nodes.limit_history import limit_and_settle
-from nodes.prune import PruneRules, prune_results
+from nodes.prune import prune_results
+from nodes.prune_rules import PruneRules
 from nodes.sanitize import prepare_request, repair_history
 from tests.nodes.histories import NOW_MS, POLICIES
 from turngraph.messages import Message

@@ -12,7 +12,8 @@ from nodes.history.sizes import guard_chars, prune_chars
 from nodes.history.validators import PROVIDERS, Provider, problems
 from nodes.limit_history import limit_and_settle
 from nodes.projections import by_key, replay_projections
-from nodes.prune import PruneRules, prune_results
+from nodes.prune import prune_results
+from nodes.prune_rules import PruneRules
 from nodes.sanitize import prepare_request, sanitize_history
 from tests.nodes.histories import NOW_MS, POLICIES, model_histories, session_histories, texts
 from turngraph.messages import Message

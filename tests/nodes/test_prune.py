@@ -8,17 +8,9 @@ from datetime import timedelta
 import pytest
 
 from nodes.projections import Projection, read_projections, replay_projections
-from nodes.prune import (
-    CLEARED,
-    IMAGE_REMOVED,
-    PruneRules,
-    PruneState,
-    is_eligible,
-    prune_gate,
-    prune_request,
-    prune_results,
-    prune_rules,
-)
+from nodes.prune import IMAGE_REMOVED, PruneState, prune_request, prune_results
+from nodes.prune_gate import is_eligible, prune_gate
+from nodes.prune_rules import CLEARED, PruneRules, prune_rules
 from tests.builders import assistant, call, result, thinking, user
 from turngraph.config.schema_agent import ContextPruning
 from turngraph.decisions import Origin

@@ -14,7 +14,8 @@ from nodes.history.sizes import guard_chars, prune_chars
 from nodes.history.step import Step, chain
 from nodes.limit_history import history_limit, limit_turns
 from nodes.loop_detection import CallRecord, call_hash, detect_loop, outcome_hash
-from nodes.prune import PruneRules, PruneState, prune_request, prune_results, prune_rules
+from nodes.prune import PruneState, prune_request, prune_results
+from nodes.prune_rules import PruneRules, prune_rules
 from nodes.sanitize import model_snapshot, repair_history
 from nodes.write_guard import ResultFacts, WriteRules, flush_pending, guard_write
 from tests.vectors.runner import Case
