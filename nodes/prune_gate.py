@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from nodes.history.provider_policy import normalize_provider
 from nodes.prune_rules import PruneRules
 
 _ELIGIBLE = frozenset({"anthropic", "anthropic-vertex", "amazon-bedrock", "google", "zai", "moonshot"})
@@ -29,7 +30,7 @@ class Gate:
 
 def is_eligible(provider: str, model_id: str) -> bool:
     """Whether the provider keeps a prompt cache of the kind that pruning waits for."""
-    name, model = provider.lower(), model_id.lower()
+    name, model = normalize_provider(provider), model_id.lower()
     return name in _ELIGIBLE or model.startswith(_ROUTED.get(name, ("\0",)))
 
 
@@ -68,5 +69,5 @@ def read_touch(data: Any, provider: str, model_id: str) -> float | None:
     at = data.get("timestamp")
     if not isinstance(at, (int, float)) or isinstance(at, bool):
         return None
-    named = (data.get("provider") or provider, data.get("modelId") or model_id)
-    return at if named == (provider, model_id) else None
+    touched = normalize_provider(str(data.get("provider") or provider)), data.get("modelId") or model_id
+    return at if touched == (normalize_provider(provider), model_id) else None

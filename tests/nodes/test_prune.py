@@ -9,7 +9,7 @@ import pytest
 
 from nodes.projections import Projection, read_projections, replay_projections
 from nodes.prune import IMAGE_REMOVED, PruneState, prune_request, prune_results
-from nodes.prune_gate import is_eligible, prune_gate
+from nodes.prune_gate import is_eligible, prune_gate, read_touch
 from nodes.prune_rules import CLEARED, PruneRules, prune_rules
 from tests.builders import assistant, call, result, thinking, user
 from turngraph.config.schema_agent import ContextPruning
@@ -56,10 +56,25 @@ def test_a_provider_without_such_a_cache_is_named_as_the_reason() -> None:
 
 @pytest.mark.parametrize(
     ("provider", "model", "eligible"),
-    [("anthropic", "claude", True), ("openrouter", "anthropic/claude", True), ("openrouter", "qwen/x", False)],
+    [
+        ("anthropic", "claude", True),
+        ("google_genai", "gemini-3-pro", True),
+        ("Bedrock", "us.anthropic.claude", True),
+        ("openrouter", "anthropic/claude", True),
+        ("openrouter", "qwen/x", False),
+    ],
 )
-def test_routers_are_eligible_for_the_models_behind_them(provider: str, model: str, eligible: bool) -> None:
+def test_a_provider_counts_under_every_name_and_a_router_by_the_model_behind_it(
+    provider: str, model: str, eligible: bool
+) -> None:
     assert is_eligible(provider, model) is eligible
+
+
+def test_a_touch_counts_for_its_own_model_under_every_name_of_the_provider() -> None:
+    touch = {"timestamp": 5, "provider": "google", "modelId": "gemini-3-pro"}
+    assert read_touch(touch, "google_genai", "gemini-3-pro") == 5
+    assert read_touch(touch, "google_genai", "gemini-3-flash") is None
+    assert read_touch(touch, "anthropic", "gemini-3-pro") is None
 
 
 def test_a_ttl_of_zero_never_prunes() -> None:
