@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stores.memory.files import ExtraPath, MemoryFile, list_memory_files, relative_path
@@ -64,11 +64,11 @@ class Disk:
         return _note(MemoryFile(shown, str(absolute), facts.st_size, facts.st_mtime_ns), forgotten)
 
     def due(self, wanted: list[Wanted], indexed: Facts) -> list[Wanted]:
-        """Take transcripts that have not grown enough as unchanged (spec/sessions.md 7.4)."""
+        """Let transcripts that have not grown enough wait (spec/sessions.md 7.4)."""
         source = self.sessions
         if source is None:
             return wanted
-        return [item if _is_due(item, indexed, source) else _as_indexed(item, indexed) for item in wanted]
+        return [item if _is_due(item, indexed, source) else replace(item, waits=True) for item in wanted]
 
     def _transcripts(self, source: SessionSource, forgotten: Forgotten) -> Iterator[Wanted]:
         found = list_session_files(
@@ -120,9 +120,3 @@ def _is_due(item: Wanted, indexed: Facts, source: SessionSource) -> bool:
         return True
     growth = grow(Growth(known[1]), Path(item.file.absolute), source.delta_bytes, source.delta_messages)
     return growth_is_due(growth, source.delta_bytes, source.delta_messages)
-
-
-def _as_indexed(item: Wanted, indexed: Facts) -> Wanted:
-    _, size, mtime_ns, _, _ = indexed[(item.source, item.file.path)]
-    file = MemoryFile(item.file.path, item.file.absolute, size, mtime_ns)
-    return Wanted(item.source, file, item.scope, item.session_kind, item.origin)

@@ -24,6 +24,7 @@ class Wanted:
         scope, session_kind, origin: stored with its rows.
         known_hash: hash of what is indexed now; the same text is not chunked again.
         forgotten: hashes of file or chunks that must not come back; ``*`` is everything.
+        waits: a transcript that has not grown enough: what is indexed of it stands.
     """
 
     source: str
@@ -33,6 +34,7 @@ class Wanted:
     origin: str = "owner"
     known_hash: str | None = None
     forgotten: frozenset[str] = frozenset()
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,8 @@ def plan_sync(on_disk: Iterable[Wanted], indexed: Facts, sources: Iterable[str] 
         known = indexed.get(key)
         if known is None:
             added.append(wanted)
+        elif wanted.waits:
+            unchanged += 1
         elif _differs(wanted.file, known):
             changed.append(replace(wanted, known_hash=known[0]))
         elif known[2] > known[3] - RACY_NS:  # (hash, size, mtime_ns, read_ns, chunks)
