@@ -1,6 +1,6 @@
 """The public API: open a home, take an agent of it, run turns, read sessions and traces.
 
-Async first; each coroutine has a plain twin (``run`` for ``turn``) for scripts. Example::
+Async first; for scripts there are plain twins: ``run`` for ``turn``, ``run_stream`` for ``stream``. Example::
 
     from turngraph import open_home
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -176,7 +176,7 @@ class Agent:
         """Run one turn from code that is not async."""
         return run_async(self.turn(message, **facts))
 
-    async def stream(self, message: str | Inbound, **facts: Any) -> AsyncIterator[Mapping[str, Any]]:
+    async def stream(self, message: str | Inbound, **facts: Any) -> AsyncGenerator[Mapping[str, Any], None]:
         """Run one turn and yield its events as they happen; the last one has type ``result``.
 
         Events are those of Pi's agent core (``message_update`` with ``text``, ``tool_execution_start`` ...) and
@@ -197,6 +197,20 @@ class Agent:
             if not running.done():
                 running.cancel()
                 await asyncio.gather(running, return_exceptions=True)
+
+    def run_stream(self, message: str | Inbound, **facts: Any) -> Generator[Mapping[str, Any], None, None]:
+        """Run one turn from code that is not async and yield its events; it goes on while one is asked for."""
+
+        async def following() -> Mapping[str, Any] | None:
+            return await anext(events, None)
+
+        with asyncio.Runner() as runner:
+            events = self.stream(message, **facts)
+            try:
+                while (event := runner.run(following())) is not None:
+                    yield event
+            finally:
+                runner.run(events.aclose())
 
     async def receive(self, message: str | Inbound, **facts: Any) -> TurnResult | None:
         """Take a message of a channel while turns may be running: ``messages.queue`` says what becomes of it.

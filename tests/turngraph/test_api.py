@@ -86,6 +86,17 @@ async def test_leaving_a_stream_early_cancels_the_turn(tmp_path: Path) -> None:
     assert agent.run("again", session_key="agent:main:other").kind in ("text", "silent")
 
 
+def test_a_script_can_stream_too_and_leave_early(tmp_path: Path) -> None:
+    agent = open_home(tmp_path, env={}).agent(model=ScriptedModel(["good day", "never heard", "still here"]))
+    events = list(agent.run_stream("hello"))
+    assert "".join(event["text"] for event in events if event["type"] == "message_update") == "good day"
+    assert events[-1]["result"].text == "good day"
+    left = agent.run_stream("again")
+    assert next(event for event in left if event["type"] == "message_update")
+    left.close()
+    assert agent.run("and now?").text == "still here"
+
+
 def test_a_turn_may_bring_only_a_file(tmp_path: Path) -> None:
     model = ScriptedModel(["thanks"])
     agent = open_home(tmp_path, env={}).agent(model=model)
