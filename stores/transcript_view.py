@@ -234,8 +234,8 @@ class TranscriptView:
         return visible_path(self._by_id, leaf_id, whole=True)
 
     def _build_context(self) -> SessionContext:
-        visible = self._path(self.leaf_id)
-        path = visible.entries
+        leaf = self.leaf_id
+        path = self._path(leaf).entries
         replaced = replaced_by(path) if self.is_complete else ()
         with no_collection():
             messages = tuple(self._message(entry, replaced) for entry in visible_entries(path))
@@ -244,7 +244,7 @@ class TranscriptView:
 
         @cache
         def lookup() -> tuple[Settings, str | None]:
-            return self._settings(visible), self._name()
+            return self._settings(leaf), self._name()
 
         return SessionContext(messages, compaction, lookup)
 
@@ -255,7 +255,8 @@ class TranscriptView:
             self._messages[entry.id] = message
         return message
 
-    def _settings(self, visible: VisiblePath) -> Settings:
+    def _settings(self, leaf: str | None) -> Settings:
+        visible = self._path(leaf)  # walked anew: something else may have read the whole file meanwhile
         known = settings_of(visible.entries)
         if self.is_complete or (known.thinking_level and known.model):
             return known
@@ -270,7 +271,7 @@ class TranscriptView:
             found = settings_before(file, self._start, visible.missing, known, self._by_id)
         if found is None:
             self.load_all()
-            found = settings_of(self._path(self.leaf_id).entries)
+            found = settings_of(self._path(leaf).entries)
         return found
 
     def _holds_thinking_level(self) -> bool:

@@ -138,6 +138,29 @@ def lines(draw: st.DrawFn) -> list[bytes]:
     return rows
 
 
+def test_the_model_is_found_when_another_question_has_read_the_whole_file(tmp_path: Path) -> None:
+    path = tmp_path / "any.jsonl"
+    path.write_bytes(
+        b"\n".join(
+            [
+                b'{"type":"session","version":3,"id":"sess-1","timestamp":"2026-03-16T00:00:00.000Z","cwd":"/work"}',
+                b'{"type":"mess',
+                b'{"type":"custom","parentId":null,"customType":"openclaw.cache-ttl","data":"e3"}',
+                b'{"type":"message","parentId":null,"message":{"role":"assistant","content":[],"provider":"p","model":"m"}}',
+                b'{"type":"reset","id":"e5","parentId":"nowhere"}',
+                b'{"type":"message","id":"e6","parentId":"e5","message":{"role":"user","content":"hello"}}',
+                b"",
+            ]
+        )
+    )
+    tail = opened(path)
+    context = tail.context()
+    assert not tail.is_complete
+    tail.load_all()
+    assert context.model == ("p", "m")
+    assert_tail_equals_full(path)
+
+
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=lines())
 @example(rows=[json.dumps(HEADER).encode()])
