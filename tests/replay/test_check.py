@@ -48,6 +48,13 @@ def test_a_changed_setting_names_the_first_node_that_differs(transcript: Path, t
     assert first.verdict == "differs at prompt:assemble"
 
 
+def test_one_entry_more_in_the_working_copy_is_no_difference_of_later_nodes(transcript: Path, tmp_path: Path) -> None:
+    play(transcript, tmp_path / "out" / "session")
+    other = play(transcript, None, "contextPruning.mode=cache-ttl", "contextPruning.eligible=always")
+    checked = compare(read_baseline(tmp_path / "out", "session"), [turn.trace for turn in other.turns])
+    assert {difference.node for difference in checked.differences} == {"prune"}, "they have other ids and more bytes"
+
+
 def test_a_missing_baseline_is_said(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no replay of session"):
         read_baseline(tmp_path, "session")

@@ -5,6 +5,7 @@ The gate for an upgrade. Pure but for reading the earlier output. Source: spec/s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -17,6 +18,10 @@ from turngraph.decisions import Decision, NodeRun, TurnTrace
 from turngraph.errors import NotFound
 
 IDENTICAL = "identical to record"
+# Says how many bytes were read; what was read is in the digest of the working set.
+_HOW_IT_READ = ("load_history", "kept")
+# Ids are made one after another, so one entry more in the working copy gives all later ones other ids.
+_ENTRY_ID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4})?\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +126,15 @@ def _inner_first(trace: TurnTrace) -> list[NodeRun]:
 
 
 def _outcome(run: NodeRun, trace: TurnTrace) -> tuple[Any, ...]:
-    return run.node, run.digest, run.route, run.why, run.error, _decided(run, trace)
+    return run.node, run.digest, run.route, _ENTRY_ID.sub("", run.why or ""), run.error, _decided(run, trace)
 
 
-def _decided(run: NodeRun, trace: TurnTrace) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-    return tuple((d.what, d.why, d.entry_ids) for ordinal, d in trace.decisions if ordinal == run.ordinal)
+def _decided(run: NodeRun, trace: TurnTrace) -> tuple[tuple[str, str, int], ...]:
+    return tuple(
+        (d.what, _ENTRY_ID.sub("", d.why), len(d.entry_ids))
+        for ordinal, d in trace.decisions
+        if ordinal == run.ordinal and (d.node, d.what) != _HOW_IT_READ
+    )
 
 
 def _words(run: NodeRun | None, trace: TurnTrace) -> str:
