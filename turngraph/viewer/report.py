@@ -51,17 +51,29 @@ def turn_report(
         verdicts: of a check against an earlier replay, by turn.
     """
     base = rules or PageRules()
-    html = ""
+    limits = [chars for chars in TEXT_CHARS if chars <= base.text_chars]
     pages: list[TurnPage] = []
-    for text_chars in (chars for chars in TEXT_CHARS if chars <= base.text_chars):
-        pages = _pages(turns, earlier, picture, texts, settings, replace(base, text_chars=text_chars), verdicts or {})
+    html = ""
+    while limits:
+        limit = limits.pop(0)
+        pages = _pages(turns, earlier, picture, texts, settings, replace(base, text_chars=limit), verdicts or {})
         html = page_html(pages)
         if _is_small(html):
             return html
+        markup = len(html) - _text_chars(pages, limit)
+        while len(limits) > 1 and markup + _text_chars(pages, limits[0]) > LARGEST_BYTES:
+            limits.pop(0)
     while not _is_small(html) and len(pages) > 1:
         pages = pages[-(len(pages) * 3 // 4) :]
         html = page_html(pages, left_out=len(turns) - len(pages))
     return html
+
+
+def _text_chars(pages: Sequence[TurnPage], limit: int) -> int:
+    """Return how many characters of texts the pages show when each is cut to ``limit``."""
+    several = len(pages) >= INDEX_FROM_TURNS
+    shown = (part.text for page in pages for part in page.prompt.parts if part.text and not (several and part.shared))
+    return sum(min(len(text), limit) for text in shown)
 
 
 def _is_small(html: str) -> bool:
