@@ -102,6 +102,17 @@ def test_redacted_it_holds_digests_in_place_of_text(hostile: TurnSource) -> None
     assert len(html.encode()) < NO_TEXT_BYTES
 
 
+def test_a_redacted_page_of_a_long_prompt_says_nothing_of_what_was_sent_before(
+    hostile: TurnSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = hostile.report(KEY, None, PageRules(redact=True))
+    monkeypatch.setattr("turngraph.viewer.turn_data.LISTED_PARTS", 10)
+    folded = hostile.report(KEY, None, PageRules(redact=True))
+    assert "word for word as in the turn before" in folded
+    assert folded.count('<li class="part') < whole.count('<li class="part')
+    assert data_of(folded) == data_of(whole), "every number stays in the data"
+
+
 def test_a_long_line_is_cut_with_its_rest_counted(hostile: TurnSource) -> None:
     html = hostile.report_of_all(KEY, PageRules())
     assert "more characters" in html

@@ -22,6 +22,7 @@ from turngraph.waterfall import Waterfall, waterfall
 
 SCHEMA = "turngraph.turn-report/1"
 STRIP_TURNS = 30
+LISTED_PARTS = 450  # of a redacted page, which stays below 300 kB (spec/seeing.md 3.10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,11 @@ class TurnPage:
     answer: str
     data: dict[str, Any]
     changes: Mapping[int, Mapping[str, TextChange]] = field(default_factory=dict)
+
+    @property
+    def folds_shared(self) -> bool:
+        """Whether the parts that equal the request before stand as one line: of a long prompt without texts."""
+        return self.data["redacted"] and len(self.prompt.parts) > LISTED_PARTS
 
     @property
     def decisions(self) -> Mapping[int, Sequence[Decision]]:
