@@ -113,7 +113,8 @@ class Turngraph:
 
         Args:
             agent_id: else the default agent.
-            model: a name, a langchain-core chat model or a model of our own; else as the settings say.
+            model: a name (``offline``, ``scripted:FILE``, ``replay:TRANSCRIPT``, ``provider:model``), a langchain-core
+                chat model or a model of our own; else as the settings say.
             tools: in place of the built-in tools.
             hooks: in place of the plugins that the settings name.
             clock, ids: for tests and replays.
@@ -150,6 +151,7 @@ class Agent:
         self.hooks = hooks
         self.clock = clock or SystemClock()
         self.ids = ids or RandomIds()
+        self.playing: dict[str, Model] = {}  # models that play a file, by name
         self._index: MemoryIndex | None = None
         self._background: set[asyncio.Future[Any]] = set()
         self._receiver = Receiver(self)

@@ -13,6 +13,7 @@ from turngraph.errors import ModelError
 from turngraph.hooks import Hooks
 from turngraph.inbound import Inbound
 from turngraph.models.model import Model, ModelFacts
+from turngraph.models.played import PLAYERS
 from turngraph.models.registry import OFFLINE, make_model, split_name
 from turngraph.session_routing import inbound_key
 from turngraph.tokens import default_counter
@@ -113,7 +114,13 @@ def _models(agent: Agent, store: SessionStore, key: str, inbound: Inbound) -> tu
 
 
 def _make(name: str, agent: Agent) -> Model:
-    if split_name(agent.settings.unaliased(name))[0] != OFFLINE:
+    provider = split_name(agent.settings.unaliased(name))[0]
+    if provider in PLAYERS:
+        # The next turn of this process goes on where the last one ended.
+        if name not in agent.playing:
+            agent.playing[name] = make_model(name, agent.settings)
+        return agent.playing[name]
+    if provider != OFFLINE:
         return make_model(name, agent.settings)
     from stores.memory.tokenizer import count_terms
     from turngraph.models.offline import OfflineModel

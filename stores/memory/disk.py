@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from stores.memory.files import ExtraPath, MemoryFile, list_memory_files, relative_path
 from stores.memory.prepare import origin_of
@@ -90,21 +91,23 @@ def effective_sources(sources: Collection[str], *, session_memory: bool) -> tupl
     return tuple(s for s in ("memory", "sessions") if s in sources and (s == "memory" or session_memory)) or ("memory",)
 
 
-def keys_by_session(store: Path) -> dict[str, str]:
-    """Return session id -> key as ``sessions.json`` has it now; a damaged one is for the session store to mend."""
+def session_entries(store: Path) -> dict[str, dict[str, Any]]:
+    """Return the sessions by key as ``sessions.json`` has them now; a damaged one is for the session store to mend."""
     import orjson
 
     try:
         entries = orjson.loads(store.read_bytes())
     except (OSError, orjson.JSONDecodeError):
         return {}
-    if not isinstance(entries, dict):
-        return {}
-    return {
-        entry["sessionId"]: key
-        for key, entry in entries.items()
-        if isinstance(entry, dict) and isinstance(entry.get("sessionId"), str)
-    }
+    return (
+        {key: entry for key, entry in entries.items() if isinstance(entry, dict)} if isinstance(entries, dict) else {}
+    )
+
+
+def keys_by_session(store: Path) -> dict[str, str]:
+    """Return session id -> key."""
+    entries = session_entries(store).items()
+    return {entry["sessionId"]: key for key, entry in entries if isinstance(entry.get("sessionId"), str)}
 
 
 def _note(file: MemoryFile, forgotten: Forgotten) -> Wanted:

@@ -58,6 +58,7 @@ class MemoryIndex:
         self._clock = clock or SystemClock()
         self._background = background
         self._sync_lock = threading.Lock()
+        self._sessions_seen: set[str] = set()
         self.meaning = Meaning(self.view, places, settings, embedder, lambda: to_ms(self._clock.now()))
         self._keeper = Keeper(self.view, places, self._sizes, self.meaning.embed_beside, self._stamp)
 
@@ -139,6 +140,7 @@ class MemoryIndex:
         scope: str | None = None,
         mode: Mode | None = None,
         refresh: bool = True,
+        session_key: str | None = None,
     ) -> SearchResult:
         """Search memory; files that changed since the last look are read first.
 
@@ -149,6 +151,7 @@ class MemoryIndex:
             scope: peer whose sessions may be found besides the agent's; see :func:`session_files.scope_of`.
             mode: legs to use; both where there are vectors, unless given.
             refresh: look at the disk first.
+            session_key: who asks; the first search of a session looks as ``sync.onSessionStart`` says.
 
         Raises:
             IndexBusy: another process holds the index for longer than a search may wait.
@@ -159,7 +162,7 @@ class MemoryIndex:
 
         started = time.perf_counter()
         sources = self._sources(corpus)
-        stale = self._refresh() if refresh else None
+        stale = self._refresh(session_key) if refresh else None
         if not self.database.exists:
             return SearchResult((), "keyword", None, 0, 0, stale=stale or "nothing is indexed yet")
         rules = self._rules(max_results, min_score)
@@ -195,15 +198,18 @@ class MemoryIndex:
             elapsed_ms(started),
         )
 
-    def _refresh(self) -> str | None:
+    def _refresh(self, session_key: str | None) -> str | None:
         """Bring changed files in before an answer; return why that could not be done."""
-        dirty, exists = self._keeper.dirty, self.database.exists
+        dirty, exists, rules = self._keeper.dirty, self.database.exists, self.settings.memory_search.sync
         due = self._keeper.look_is_due
-        wanted = dirty or (due and self.settings.memory_search.sync.on_search)
-        if exists and not wanted:
+        begins = rules.on_session_start and session_key is not None and session_key not in self._sessions_seen
+        self._sessions_seen |= {session_key} if session_key is not None else set()
+        if exists and not dirty and not begins and not (due and rules.on_search):
             return None
         try:
-            if dirty and not due:
+            if begins and not rules.on_search:
+                self.sync("session-start")
+            elif dirty and not due:
                 with self._sync_lock:
                     self._keeper.sync_paths(dirty)
                 if self._background:

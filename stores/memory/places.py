@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from stores.memory.disk import Disk, SessionSource, effective_sources
+from stores.memory.disk import Disk, SessionSource, effective_sources, session_entries
 from stores.memory.files import extra_paths
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ class IndexPlaces:
     disk: Disk
     index: Path
     cache: Path
+
+    def session_entries(self) -> dict[str, dict[str, Any]]:
+        """Return the table of sessions, empty where transcripts are no source."""
+        return session_entries(self.disk.sessions.store) if self.disk.sessions else {}
 
 
 def index_places(home: Home, agent_id: str, settings: AgentSettings, cache_dir: Path | None = None) -> IndexPlaces:

@@ -1,4 +1,4 @@
-"""Chat models by name: ``offline``, or ``provider:model`` through the provider's own package."""
+"""Chat models by name: ``offline``, a player of a file, or ``provider:model`` through the provider's own package."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from turngraph.config.fields import canonical_provider
 from turngraph.errors import ModelError
 from turngraph.models.model import Model, ModelFacts
+from turngraph.models.played import PLAYERS, played_model
 
 if TYPE_CHECKING:
     from turngraph.config import AgentSettings
@@ -116,17 +117,20 @@ def make_model(name: str, settings: AgentSettings, env: Mapping[str, str] | None
     speaks the protocol of OpenAI's chat completions unless ``api`` says otherwise.
 
     Raises:
-        ModelError: the provider is unknown or its package is not installed (kind "missing"), or it has no key
-            (kind "auth").
+        ModelError: the provider is unknown, its package is not installed or a file cannot be played (kind "missing"),
+            or it has no key (kind "auth").
     """
-    if split_name(settings.unaliased(name))[0] == OFFLINE:
+    provider, model_id = split_name(settings.unaliased(name))
+    if provider == OFFLINE:
         from turngraph.models.offline import OfflineModel
 
         return OfflineModel()
+    if provider in PLAYERS:
+        return played_model(provider, model_id)
     facts = model_facts(name, settings)
     how = _provider(facts, settings)
     if how is None:
-        known = ", ".join((OFFLINE, *PROVIDERS))
+        known = ", ".join((OFFLINE, *sorted(PLAYERS), *PROVIDERS))
         advice = f"known: {known}; any other needs models.providers.{facts.provider}.baseUrl"
         raise ModelError(f"no provider {facts.provider!r} for model {name!r}; {advice}", kind="missing")
     try:

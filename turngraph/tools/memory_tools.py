@@ -26,4 +26,5 @@ def memory_tools(
     kind = chat_type(session_key)
     chat = "direct" if kind == "unknown" else kind
     scope = scope_of(session_key, separated=settings.session.dm_scope != "main")
-    return MemorySearchTool(index, settings, chat, scope, on_search), MemoryGetTool(index, settings, chat)
+    search = MemorySearchTool(index, settings, chat, scope, on_search, session_key=session_key)
+    return search, MemoryGetTool(index, settings, chat)

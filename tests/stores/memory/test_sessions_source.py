@@ -130,3 +130,12 @@ def test_sessions_are_not_indexed_unless_they_are_switched_on(notes: Notes, tran
     transcripts.write("s1", ("user", "the walrus arrived"))
     index = notes.index(sources=["memory", "sessions"])
     assert index.search("walrus").hits == ()
+
+
+def test_the_first_search_of_a_session_looks_at_the_disk(notes: Notes) -> None:
+    index = notes.index(sync={"onSearch": False})
+    notes.write("memory/a.md", "apples")
+    assert [hit.path for hit in index.search("apples", session_key="agent:main:main").hits] == ["memory/a.md"]
+    notes.write("memory/b.md", "pears")
+    assert index.search("pears", session_key="agent:main:main").hits == ()
+    assert [hit.path for hit in index.search("pears", session_key="agent:main:other").hits] == ["memory/b.md"]
