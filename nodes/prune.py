@@ -78,7 +78,7 @@ def prune_results(messages: Sequence[Message], window_tokens: int, rules: PruneR
     before = sum(sizes)
     if before / window < rules.soft_trim_ratio:
         return unchanged
-    old = [index for index in range(first, end) if _is_prunable(messages[index], rules)]
+    old = _prunable(messages, range(first, end), rules)
     out = list(messages)
     left = before
     trimmed: set[int] = set()
@@ -116,8 +116,11 @@ def _prunable_range(messages: Sequence[Message], keep_last: int) -> tuple[int, i
     return first, 0
 
 
-def _is_prunable(message: Message, rules: PruneRules) -> bool:
-    return message.raw.get("role") == "toolResult" and is_allowed(message.tool_name, rules.allow, rules.deny)
+def _prunable(messages: Sequence[Message], among: range, rules: PruneRules) -> list[int]:
+    """Return the places of the results of tools that may be pruned."""
+    results = [(i, messages[i].tool_name) for i in among if messages[i].raw.get("role") == "toolResult"]
+    allowed = {name: is_allowed(name, rules.allow, rules.deny) for name in {name for _, name in results}}
+    return [index for index, name in results if allowed[name]]
 
 
 def _trimmed(message: Message, rules: PruneRules) -> Message:

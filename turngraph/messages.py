@@ -94,9 +94,10 @@ class Message:
         """The content as blocks: plain text becomes one text block, malformed blocks are left out."""
         content = self.raw.get("content")
         if isinstance(content, list):
-            if all(isinstance(block, dict) for block in content):
-                return content
-            return [block for block in content if isinstance(block, dict)]
+            for block in content:
+                if not isinstance(block, dict):
+                    return [block for block in content if isinstance(block, dict)]
+            return content
         return [{"type": "text", "text": content}] if isinstance(content, str) else []
 
     @property

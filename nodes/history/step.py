@@ -42,7 +42,7 @@ class Rule:
 
     def __call__(self, messages: Sequence[Message]) -> Step:
         """Run this rule alone over a history."""
-        return _walk(messages, (self,), lambda message: _ask(message, ((0, self),)))
+        return _walk(messages, (self,), [_ask(message, ((0, self),)) for message in messages])
 
 
 _Outcome = tuple["Message | None", tuple[int, ...]]
@@ -63,12 +63,13 @@ def _ask(message: Message, rules: _Numbered) -> _Outcome | None:
     return (current, tuple(numbers)) if numbers else None
 
 
-def _walk(messages: Sequence[Message], rules: Sequence[Rule], ask: Callable[[Message], _Outcome | None]) -> Step:
+def _walk(messages: Sequence[Message], rules: Sequence[Rule], outcomes: Sequence[_Outcome | None]) -> Step:
+    if not any(outcomes):
+        return Step(as_tuple(messages))
     touched: dict[int, list[Message]] = {}
     dropped: dict[int, int] = {}
     out: list[Message] = []
-    for message in messages:
-        outcome = ask(message)
+    for message, outcome in zip(messages, outcomes, strict=True):
         if outcome is None:
             out.append(message)
             continue
@@ -79,8 +80,6 @@ def _walk(messages: Sequence[Message], rules: Sequence[Rule], ask: Callable[[Mes
             dropped[numbers[-1]] = dropped.get(numbers[-1], 0) + 1
         else:
             out.append(current)
-    if not touched:
-        return Step(as_tuple(messages))
     decisions = (_decision(rules[n], touched[n], len(messages), dropped.get(n, 0)) for n in sorted(touched))
     return Step(tuple(out), tuple(decision for decision in decisions if decision is not None))
 
@@ -111,12 +110,9 @@ class Rules:
                 self._by_role.setdefault(role, []).append((number, rule))
 
     def __call__(self, messages: Sequence[Message]) -> Step:
-        return _walk(messages, self._rules, self._outcome)
+        return _walk(messages, self._rules, [message.fact(self, self._outcome) for message in messages])
 
     def _outcome(self, message: Message) -> _Outcome | None:
-        return message.fact(self, self._compute)
-
-    def _compute(self, message: Message) -> _Outcome | None:
         rules = self._by_role.get(message.raw.get("role"))
         return None if not rules or self._is_plain(message) else _ask(message, rules)
 

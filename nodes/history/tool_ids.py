@@ -22,7 +22,7 @@ MAX_STRICT_CHARS = 40
 MAX_OPENAI_CHARS = 64
 STRICT9_CHARS = 9
 RESULT_ID_KEYS = ("toolCallId", "toolUseId", "tool_call_id", "tool_use_id", "callId", "call_id")
-_ALIAS_KEYS = RESULT_ID_KEYS[1:]
+_ALIAS_KEYS = frozenset(RESULT_ID_KEYS[1:])
 _NOT_ALPHANUMERIC = re.compile(r"[^A-Za-z0-9]")
 _STRICT = re.compile(rf"[A-Za-z0-9]{{1,{MAX_STRICT_CHARS}}}")
 _STRICT9 = re.compile(rf"[A-Za-z0-9]{{{STRICT9_CHARS}}}")
@@ -222,7 +222,7 @@ def _all_fit(messages: Sequence[Message], form: IdForm) -> bool:
 def _only_call_id(result: Message) -> Any:
     """Return the id of a result's call when it stands under its proper name alone."""
     raw = result.raw
-    return None if any(key in raw for key in _ALIAS_KEYS) else raw.get("toolCallId")
+    return raw.get("toolCallId") if _ALIAS_KEYS.isdisjoint(raw) else None
 
 
 def _rename_calls(message: Message, allocator: _Allocator) -> Message:
@@ -251,6 +251,9 @@ def _with_ids(message: Message, new_ids: Sequence[tuple[int, str]]) -> Message:
 
 
 def _rename_result(message: Message, allocator: _Allocator) -> Message:
+    if isinstance(only := _only_call_id(message), str) and only:
+        new = allocator.result(only)
+        return message if new == only else message.fact(("ids", new), lambda m: m.evolve(toolCallId=new))
     found = {
         key: message.raw[key] for key in RESULT_ID_KEYS if isinstance(message.raw.get(key), str) and message.raw[key]
     }
