@@ -179,6 +179,7 @@ class TurnTrace:
     started: datetime
     ended: datetime
     facts: Mapping[str, Any]
-    nodes: tuple[NodeRun, ...]
-    decisions: tuple[tuple[int, Decision], ...]
-    segments: tuple[Segment, ...]
+    # Megabytes of text, which asyncio would write out whenever it shows a task that returned them.
+    nodes: tuple[NodeRun, ...] = field(repr=False)
+    decisions: tuple[tuple[int, Decision], ...] = field(repr=False)
+    segments: tuple[Segment, ...] = field(repr=False)

@@ -50,10 +50,10 @@ class ReplayedTurn:
         calls: its model calls with everything the model saw.
     """
 
-    recorded: RecordedTurn
+    recorded: RecordedTurn = field(repr=False)
     trace: TurnTrace
     counterfactual: bool
-    calls: tuple[ModelCall, ...] = ()
+    calls: tuple[ModelCall, ...] = field(default=(), repr=False)
 
 
 @dataclass(slots=True)
