@@ -111,7 +111,10 @@ def _normal_cost(cost: Any) -> dict[str, float] | None:
 
 
 def _first(usage: Mapping[str, Any], keys: Sequence[str]) -> float | None:
-    return next((number for key in keys if (number := _number(usage.get(key))) is not None), None)
+    for key in keys:
+        if key in usage and (number := _number(usage[key])) is not None:
+            return number
+    return None
 
 
 def _number(value: Any) -> float | None:
