@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
+# A shell that starts the tests in the background has SIGINT and SIGQUIT ignored; a user's terminal has not.
 HOLDS_A_LOCK = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from stores.locks import hold_lock
 from turngraph.cli.options import guarded
@@ -21,6 +22,8 @@ def command():
         print("held", flush=True)
         time.sleep(60)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 sys.exit(guarded(command))
 """
 
