@@ -7,12 +7,14 @@ Source: spec/stack.md 4, known-faults 7.17 and 14.4.
 
 from __future__ import annotations
 
+import atexit
 import os
 import random
 import re
 import threading
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -68,6 +70,7 @@ class Database:
         self._reader: duckdb.DuckDBPyConnection | None = None
         self._read_at = 0.0
         self._timer: threading.Timer | None = None
+        atexit.register(_close_at_exit, weakref.ref(self))
 
     @property
     def exists(self) -> bool:
@@ -243,6 +246,12 @@ class Database:
                 self._close_reader()
             else:
                 self._arm_timer()
+
+
+def _close_at_exit(left: weakref.ref[Database]) -> None:
+    """Close a reader before the interpreter ends: the timer's thread, back from DuckDB after that, aborts the process."""
+    if (database := left()) is not None:
+        database.close()
 
 
 def _checked(connection: duckdb.DuckDBPyConnection, path: Path, *, create: bool) -> duckdb.DuckDBPyConnection:

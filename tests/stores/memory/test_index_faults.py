@@ -198,3 +198,25 @@ def test_a_file_that_cannot_be_read_is_reported(notes: Notes) -> None:
     notes.write("memory/a.md", "apples").chmod(0)
     report = notes.index().sync()
     assert report.problems
+
+
+# What is registered first is called last.
+ENDS_BEHIND_A_SEARCH = """
+import atexit, sys
+from pathlib import Path
+atexit.register(lambda: print(database._reader))
+from stores.memory.database import Database
+
+database = Database(Path(sys.argv[1]))
+with database.write() as connection:
+    connection.execute("SELECT 1")
+with database.read() as connection:
+    connection.execute("SELECT 1")
+assert database._reader is not None
+"""
+
+
+def test_a_process_that_ends_behind_a_search_leaves_no_reader_open(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", ENDS_BEHIND_A_SEARCH, str(tmp_path / "index.duckdb")]
+    told = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+    assert told.stdout == "None\n"
