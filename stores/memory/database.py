@@ -249,7 +249,7 @@ class Database:
 
 
 def _close_at_exit(left: weakref.ref[Database]) -> None:
-    """Close a reader before the interpreter ends: the timer's thread, back from DuckDB after that, aborts the process."""
+    """Close a reader before the interpreter ends: its timer's thread, back from DuckDB later, aborts the process."""
     if (database := left()) is not None:
         database.close()
 
