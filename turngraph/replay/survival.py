@@ -131,7 +131,7 @@ def evidence_survival(
     for turn in turns:
         for message in _in_order(turn):
             index: int | None = first_call.get(turn.number) if message is turn.user else answered.get(id(message))
-            for item in sorted(items_of(message), key=lambda item: item.text):
+            for item in sorted(items_of(message), key=lambda item: (item.text, item.kind)):
                 seen = first.get(item)
                 if seen is None or seen[0] >= turn.number or message.role == "toolResult":
                     continue
