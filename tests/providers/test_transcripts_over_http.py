@@ -103,16 +103,21 @@ def figures(server: ProtocolServer, bench: ServedBench, recorded: Recorded) -> d
     }
 
 
+async def speak_unrefused(provider: Provider, path: Path, streaming: bool, tmp_path: Path) -> ServedBench:
+    server, bench, recorded = await speak(path, provider, tmp_path, streaming)
+    print(provider.name, path.name[:8], "streamed" if streaming else "whole", figures(server, bench, recorded))
+    assert server.refusals == []
+    assert server.largest_prompt < WINDOW
+    return bench
+
+
 @every_provider
 @SMALL
 @STREAMED_OR_WHOLE
 async def test_a_demo_session_is_spoken_without_one_refusal(
     provider: Provider, path: Path, streaming: bool, tmp_path: Path
 ) -> None:
-    server, bench, recorded = await speak(path, provider, tmp_path, streaming)
-    print(provider.name, path.name[:8], "streamed" if streaming else "whole", figures(server, bench, recorded))
-    assert server.refusals == []
-    assert server.largest_prompt < WINDOW
+    await speak_unrefused(provider, path, streaming, tmp_path)
 
 
 @every_provider
@@ -128,8 +133,5 @@ async def test_a_demo_session_is_spoken_without_one_refusal(
 async def test_a_long_session_is_spoken_without_one_refusal(
     provider: Provider, path: Path, streaming: bool, tmp_path: Path
 ) -> None:
-    server, bench, recorded = await speak(path, provider, tmp_path, streaming)
-    print(provider.name, path.name[:8], "streamed" if streaming else "whole", figures(server, bench, recorded))
-    assert server.refusals == []
-    assert server.largest_prompt < WINDOW
+    bench = await speak_unrefused(provider, path, streaming, tmp_path)
     assert bench.entry()["compactionCount"] >= 2
