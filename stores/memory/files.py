@@ -84,6 +84,9 @@ def list_memory_files(workspace: Path, extra: Iterable[ExtraPath] = ()) -> Listi
     problems: list[str] = []
 
     def add(absolute: str, facts: os.stat_result) -> None:
+        if not absolute.isascii() and (shown := os.fsencode(absolute).decode("utf-8", "replace")) != absolute:
+            problems.append(f"{shown} is not indexed: its name is no UTF-8; rename it")
+            return
         real = os.path.realpath(absolute) if extra else absolute
         if real not in real_paths:
             real_paths.add(real)
