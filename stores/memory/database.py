@@ -13,14 +13,13 @@ import random
 import re
 import threading
 import time
-import uuid
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stores.memory.schema import SCHEMA_VERSION, TABLES
+from stores.memory.engine import Engine, IndexDamaged
 from turngraph.errors import StoreError
 
 if TYPE_CHECKING:
@@ -28,24 +27,13 @@ if TYPE_CHECKING:
 
 WAIT_S = 5.0  # spec/memory.md 10: a writer waits up to 5 s
 READER_KEEPS_S = 0.3  # how long a reader may keep its connection without a search
-_CONFIG: dict[str, str | bool | int | float | list[str]] = {
-    # No extension is needed and none is ever fetched: known-faults 14.1.
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "threads": "1",
-    "checkpoint_threshold": "1MB",
-}
-_LOCKED = re.compile(r"Could not set lock|Conflicting lock|different configuration", re.IGNORECASE)
+_LOCKED = re.compile(r"Could not set lock|Conflicting lock|already attached", re.IGNORECASE)
 _HOLDER = re.compile(r"PID (\d+)")
 _FULL = re.compile(r"No space left|disk is full|Could not write", re.IGNORECASE)
 
 
 class IndexBusy(StoreError):
     """Another process holds the index for longer than a caller may wait."""
-
-
-class IndexDamaged(StoreError):
-    """The file is no index of this version; it must be moved aside and rebuilt."""
 
 
 class Database:
@@ -67,6 +55,7 @@ class Database:
         self._wait_s = wait_s
         self._keeps_log = keeps_log
         self._lock = threading.RLock()
+        self._engine = Engine(path)
         self._reader: duckdb.DuckDBPyConnection | None = None
         self._read_at = 0.0
         self._timer: threading.Timer | None = None
@@ -91,7 +80,7 @@ class Database:
             try:
                 yield self._reader
             except BaseException as error:
-                self._close_reader()
+                self._stop()
                 if _is_damage(error):
                     raise IndexDamaged(f"{self.path} cannot be read ({type(error).__name__})") from error
                 raise
@@ -127,26 +116,26 @@ class Database:
     def _transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
         connection = self._open(read_only=False)
         try:
-            if self._keeps_log:
-                connection.execute("PRAGMA disable_checkpoint_on_shutdown")
+            # DuckDB calls it the end of the process: it is whenever a file is let go.
+            connection.execute(f"PRAGMA {'disable' if self._keeps_log else 'enable'}_checkpoint_on_shutdown")
             connection.execute("BEGIN")
             yield connection
             connection.execute("COMMIT")
+            self._engine.detach()
         except BaseException as error:
             with suppress(Exception):
                 connection.execute("ROLLBACK")
+            self._engine.stop()
             if _FULL.search(str(error)):
                 raise StoreError(f"{self.path}: the disk is full; free some space and index again") from error
             if _is_damage(error):
                 raise IndexDamaged(f"{self.path} cannot be written ({type(error).__name__})") from error
             raise
-        finally:
-            connection.close()
 
     def close(self) -> None:
-        """Let go of the file; the next call opens it again."""
+        """Let go of the file and stop the engine; the next call starts it again."""
         with self._lock:
-            self._close_reader()
+            self._stop()
 
     def settle(self) -> None:
         """Write the log into the file: what was deleted does not live on in it, and the file may be renamed."""
@@ -214,8 +203,7 @@ class Database:
         pause = 0.005
         while True:
             try:
-                connection = duckdb.connect(str(self.path), read_only=read_only, config=_CONFIG)
-                return _checked(connection, self.path, create=not read_only)
+                return self._engine.attach(read_only=read_only)
             except duckdb.Error as error:
                 if not _LOCKED.search(str(error)):
                     raise _as_store_error(error, self.path) from error
@@ -228,8 +216,12 @@ class Database:
 
     def _close_reader(self) -> None:
         if self._reader is not None:
-            self._reader.close()
             self._reader = None
+            self._engine.detach()
+
+    def _stop(self) -> None:
+        self._reader = None
+        self._engine.stop()
 
     def _arm_timer(self) -> None:
         if self._timer is None:
@@ -252,39 +244,6 @@ def _close_at_exit(left: weakref.ref[Database]) -> None:
     """Close a reader before the interpreter ends: its timer's thread, back from DuckDB later, aborts the process."""
     if (database := left()) is not None:
         database.close()
-
-
-def _checked(connection: duckdb.DuckDBPyConnection, path: Path, *, create: bool) -> duckdb.DuckDBPyConnection:
-    """Return the connection to an index of this version; create the tables in an empty file."""
-    import duckdb
-
-    try:
-        try:
-            row = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
-        except duckdb.CatalogException:
-            if create and connection.execute("SELECT 1 FROM duckdb_tables()").fetchone() is None:
-                _create(connection)
-                return connection
-            row = None
-        if row is None or row[0] != str(SCHEMA_VERSION):
-            found = row[0] if row else "none"
-            raise IndexDamaged(f"{path} has index version {found}, wanted {SCHEMA_VERSION}")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _create(connection: duckdb.DuckDBPyConnection) -> None:
-    connection.execute("BEGIN")
-    for statement in TABLES:
-        connection.execute(statement)
-    # The epoch tells files apart that were rebuilt: their chunk ids start again.
-    connection.execute(
-        "INSERT INTO meta VALUES ('schema', ?), ('generation', '0'), ('epoch', ?)",
-        [str(SCHEMA_VERSION), uuid.uuid4().hex[:8]],
-    )
-    connection.execute("COMMIT")
 
 
 def _is_damage(error: BaseException) -> bool:

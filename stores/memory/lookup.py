@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stores.memory.keyword import Postings, Query
-from stores.memory.writing import quoted
+from stores.memory.schema import quoted
 
 if TYPE_CHECKING:
     import duckdb

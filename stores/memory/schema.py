@@ -36,3 +36,8 @@ TABLES = (
 def text_identity(tokens: int, overlap: int) -> str:
     """Return what decides the rows of a text: a change means that the keyword index is rebuilt."""
     return json.dumps({"schema": SCHEMA_VERSION, "text": TEXT_VERSION, "tokens": tokens, "overlap": overlap})
+
+
+def quoted(text: str) -> str:
+    """Return a text as an SQL literal: a parameter costs DuckDB a vain look for pandas, more than a short statement."""
+    return "'" + text.replace("'", "''") + "'"

@@ -14,6 +14,7 @@ import numpy as np
 
 from stores.memory.postings import PostingLists, group
 from stores.memory.prepare import PreparedFile
+from stores.memory.schema import quoted
 
 if TYPE_CHECKING:
     import duckdb
@@ -154,11 +155,6 @@ def set_meta(connection: duckdb.DuckDBPyConnection, **values: object) -> None:
     """Store values of the meta record."""
     rows = ", ".join(f"({quoted(key)}, {quoted(str(value))})" for key, value in values.items())
     connection.execute(f"INSERT OR REPLACE INTO meta VALUES {rows}")
-
-
-def quoted(text: str) -> str:
-    """Return a text as an SQL literal: a parameter costs DuckDB a vain look for pandas, more than a short statement."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def touch(connection: duckdb.DuckDBPyConnection) -> None:
