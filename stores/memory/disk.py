@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,9 @@ from typing import Any
 from stores.memory.files import ExtraPath, MemoryFile, list_memory_files, relative_path
 from stores.memory.prepare import origin_of
 from stores.memory.reading import Wanted
-from stores.memory.session_files import Growth, grow, growth_is_due, list_session_files
+from stores.memory.session_files import Growth, grow, growth_is_due, list_session_files, live_path
 from stores.memory.sync import Facts
-
-Forgotten = Mapping[tuple[str, str], frozenset[str]]
+from stores.memory.tombstones import Forgotten
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class Disk:
             include_subagents=source.include_subagents,
         )
         for path, session in found.items():
-            gone = forgotten.get(("sessions", path), frozenset())
+            gone = frozenset().union(*(forgotten.get(("sessions", name), ()) for name in (path, live_path(path))))
             yield Wanted("sessions", session.file, session.scope, session.kind, session.origin, forgotten=gone)
 
 

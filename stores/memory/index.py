@@ -258,7 +258,7 @@ class MemoryIndex:
         """Take a file, a session or a query's hits out of index and cache; a dry run until ``confirmed``.
 
         A session never comes back, a file or a hit only when its text changes. Markdown is touched only with
-        ``delete``. Source: design decision 14.
+        ``delete``: a file goes whole, a hit by its lines. Source: design decision 14.
 
         Raises:
             NotFound: nothing fits.

@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stores.memory import sync as syncing
-from stores.memory.database import IndexBusy, IndexDamaged
+from stores.memory.database import IndexBusy
+from stores.memory.engine import IndexDamaged
 from stores.memory.schema import text_identity
 
 if TYPE_CHECKING:
     from stores.memory.database import Database
-    from stores.memory.disk import Forgotten
     from stores.memory.places import IndexPlaces
     from stores.memory.reading import Sizes, Wanted
     from stores.memory.sync import Progress, SyncReport
@@ -127,10 +127,8 @@ class Keeper:
         index.parent.mkdir(parents=True, exist_ok=True)
         try:
             with FileLock(f"{index}.rebuild", timeout=_REBUILD_WAIT_S):
-                forgotten = self._view.forgotten
                 beside, chunks = syncing.build_beside(self._view.database, wanted, self._sizes, progress)
                 try:
-                    _keep_forgotten(beside, forgotten)
                     if with_vectors:
                         self._embed_beside(beside, progress)
                 except BaseException:
@@ -146,12 +144,3 @@ class Keeper:
         if gone:
             problems.append(f"{gone} files vanished or could not be read while they were indexed")
         return syncing.SyncReport("", added=len(wanted) - gone, chunks=chunks, rebuilt=why)
-
-
-def _keep_forgotten(beside: Database, forgotten: Forgotten) -> None:
-    from stores.memory.writing import insert
-
-    rows = [(*key, found) for key, hashes in forgotten.items() for found in sorted(hashes)]
-    if rows:
-        with beside.write() as connection:
-            insert(connection, "forgotten", {"source": "VARCHAR", "path": "VARCHAR", "hash": "VARCHAR"}, rows)

@@ -7,7 +7,7 @@ Source: spec/memory.md 3.3, 3.8 and 3.9; spec/stack.md 3 and 5; known-faults 7.8
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -216,9 +216,21 @@ class Meaning:
             return
         target = self._sidecar(snapshot.meta)
         vector.save_sidecar(target, vectors)
-        for old in target.parent.glob(f"{self._places.index.stem}.*.vectors.npy"):
+        for old in self._sidecars():
             if old != target:
                 old.unlink(missing_ok=True)
+
+    def renew(self) -> None:
+        """Read the vectors again, and write the copy beside the index anew: what is gone must not live on in them."""
+        self._vectors = self._vectors_of = None
+        found = tuple(self._sidecars())
+        for old in found:
+            old.unlink(missing_ok=True)
+        if found:
+            self._save_sidecar()
+
+    def _sidecars(self) -> Iterator[Path]:
+        return self._places.index.parent.glob(f"{self._places.index.stem}.*.vectors.npy")
 
     def _sidecar(self, meta: Mapping[str, str]) -> Path:
         digest = sha256(meta.get("model", "").encode()).hexdigest()[:8]

@@ -20,13 +20,15 @@ class IndexPlaces:
 
     Attributes:
         disk: what is indexed.
-        index: the DuckDB file; embeddings and the vector sidecar lie beside it.
+        index: the DuckDB file; embeddings, tombstones and the vector sidecar lie beside it.
+        transcripts: the agent's transcripts, whether they are a source or not.
         cache: folder for unpacked models.
     """
 
     disk: Disk
     index: Path
     cache: Path
+    transcripts: Path
 
     def session_entries(self) -> dict[str, dict[str, Any]]:
         """Return the table of sessions, empty where transcripts are no source."""
@@ -41,7 +43,8 @@ def index_places(home: Home, agent_id: str, settings: AgentSettings, cache_dir: 
     cache = cache_dir or home.cache_dir()
     own = home.root / settings.index_file
     index = own if home.holds_indexes else cache / "memory" / f"{agent_id}.duckdb"
-    return IndexPlaces(_disk(home, agent_id, settings), index, cache if cache_dir else cache.parent)
+    models = cache if cache_dir else cache.parent
+    return IndexPlaces(_disk(home, agent_id, settings), index, models, home.sessions_dir(agent_id))
 
 
 def _disk(home: Home, agent_id: str, settings: AgentSettings) -> Disk:

@@ -116,8 +116,10 @@ class ForgetReport:
     Attributes:
         done: whether it happened; ``False`` for a dry run.
         paths: files concerned, with their chunk counts.
-        hashes: SHA-256 of the texts of the chunks. texts: the texts, for other stores that hold copies.
-        embeddings: cached embeddings that went. deleted: Markdown files removed from disk.
+        hashes: SHA-256 of the texts of the chunks.
+        texts: those texts, and all that was said in a forgotten session, for other stores that hold copies.
+        embeddings: cached embeddings that went.
+        deleted: Markdown that goes, or would: a path for a whole file, else ``path#L3-L9``.
     """
 
     done: bool

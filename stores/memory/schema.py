@@ -28,8 +28,6 @@ TABLES = (
         observed_ms BIGINT, text VARCHAR NOT NULL USING COMPRESSION uncompressed)""",
     "CREATE TABLE segment (term VARCHAR PRIMARY KEY, ids INTEGER[] NOT NULL, frequencies SMALLINT[] NOT NULL)",
     "CREATE TABLE delta (term VARCHAR NOT NULL, chunk_id INTEGER NOT NULL, frequency SMALLINT NOT NULL)",
-    # hash: of a file or a chunk that must not come back, or * for whatever the path will ever hold.
-    "CREATE TABLE forgotten (source VARCHAR NOT NULL, path VARCHAR NOT NULL, hash VARCHAR NOT NULL)",
 )
 
 

@@ -31,6 +31,15 @@ class SessionFile:
     origin: str
 
 
+def live_path(path: str) -> str:
+    """Return the index path that a transcript has, or had before it was archived.
+
+    >>> live_path("sessions/s1.jsonl.reset.2026-03-16T09-40-00.000Z")
+    'sessions/s1.jsonl'
+    """
+    return SESSIONS_FOLDER + artifact(path.removeprefix(SESSIONS_FOLDER)).base
+
+
 def scope_of(session_key: str, *, separated: bool) -> str:
     """Return the scope that chats of a session key may search besides the agent's.
 

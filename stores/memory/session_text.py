@@ -81,6 +81,15 @@ def session_text(data: bytes) -> SessionText:
     return SessionText("\n".join(lines), tuple(line_map), tuple(times))
 
 
+def spoken_texts(data: bytes) -> list[str]:
+    """Return every text of every message of a transcript as it stands, whoever said it and on whatever branch."""
+    messages = (record.get("message") for _, record in _records(data))
+    contents = (message.get("content") for message in messages if isinstance(message, dict))
+    blocks = (content if isinstance(content, list) else [{"text": content}] for content in contents)
+    texts = (block.get("text") for content in blocks for block in content if isinstance(block, dict))
+    return [text for text in texts if isinstance(text, str)]
+
+
 def plain_text(content: Any) -> str | None:
     """Return the text of a message on one line: text blocks joined, white space collapsed; ``None`` when empty."""
     if isinstance(content, str):

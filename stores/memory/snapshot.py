@@ -44,7 +44,6 @@ class Snapshot:
         file_of: ``int32[n]`` by chunk id, file id; -1 where there is none.
         lines: ``int32[n, 2]`` by chunk id, first and last line.
         files: rows by file id.
-        forgotten: hashes that must not come back, by (source, path).
         embedded: chunks that have been embedded with the model that ``meta`` names.
         unfolded: whether there are postings outside the segment.
     """
@@ -54,7 +53,6 @@ class Snapshot:
     file_of: NDArray[np.int32]
     lines: NDArray[np.int32]
     files: Mapping[int, FileRow]
-    forgotten: Mapping[tuple[str, str], frozenset[str]]
     embedded: int
     unfolded: bool
     _allowed: dict[tuple[frozenset[str], str | None], NDArray[np.bool_]] = field(default_factory=dict, repr=False)
@@ -105,15 +103,7 @@ def load_snapshot(connection: duckdb.DuckDBPyConnection, known: Snapshot | None)
     ).fetchall()
     by_id = {row[0]: FileRow(*row[1:]) for row in files}
     unfolded = connection.execute("SELECT 1 FROM delta LIMIT 1").fetchone() is not None
-    corpus, forgotten = Corpus.of(lengths), _forgotten(connection)
-    return Snapshot(meta, corpus, file_of, lines, by_id, forgotten, _embedded(connection), unfolded)
-
-
-def _forgotten(connection: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], frozenset[str]]:
-    gone: dict[tuple[str, str], frozenset[str]] = {}
-    for source, path, found in connection.execute("SELECT source, path, hash FROM forgotten").fetchall():
-        gone[(source, path)] = gone.get((source, path), frozenset()) | {found}
-    return gone
+    return Snapshot(meta, Corpus.of(lengths), file_of, lines, by_id, _embedded(connection), unfolded)
 
 
 def _embedded(connection: duckdb.DuckDBPyConnection) -> int:

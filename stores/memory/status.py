@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from stores.memory import sync as syncing
-from stores.memory.database import IndexDamaged
+from stores.memory.engine import IndexDamaged
 from stores.memory.reading import has_changed
 from stores.memory.results import IndexStatus, SourceCounts
 
@@ -25,7 +25,7 @@ def index_status(index: MemoryIndex) -> IndexStatus:
     except IndexDamaged as damage:
         problems.append(f"{damage}; the next sync moves it aside and rebuilds it")
         snapshot = None
-    wanted = disk.look(disk.sources, snapshot.forgotten if snapshot else {}, problems)
+    wanted = disk.look(disk.sources, index.view.forgotten, problems)
     plan = syncing.plan_sync(wanted, snapshot.facts() if snapshot else {}, disk.sources)
     rows = list(snapshot.files.values()) if snapshot else []
     model = snapshot.meta.get("model") if snapshot else None
@@ -53,7 +53,7 @@ def index_status(index: MemoryIndex) -> IndexStatus:
         snapshot.embedded if snapshot else 0,
         pending if search.provider != "none" else 0,
         cache.count() if cache else 0,
-        len(snapshot.forgotten) if snapshot else 0,
+        len(index.view.forgotten),
         index.meaning.reason,
         _rebuild_note(index, model),
         tuple(problems),

@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from stores.memory.database import Database, shared_database
+from stores.memory.tombstones import Forgotten, Tombstones
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import duckdb
 
-    from stores.memory.disk import Forgotten
     from stores.memory.snapshot import Snapshot
     from stores.memory.sync import Facts
 
@@ -29,6 +29,7 @@ class IndexView:
 
     def __init__(self, index: Path) -> None:
         self.database: Database = shared_database(index)
+        self.tombstones = Tombstones(index)
         self._snapshot: Snapshot | None = None
         self._read_by: object = None
         self._signature: _Signature | None = None
@@ -87,5 +88,5 @@ class IndexView:
 
     @property
     def forgotten(self) -> Forgotten:
-        """What must not come back; nothing where there is no index yet."""
-        return self.snapshot().forgotten if self.database.exists else {}
+        """What must not come back."""
+        return self.tombstones.read()

@@ -178,7 +178,9 @@ def forget(
     path: Annotated[str | None, typer.Option("--path", help="A memory file or transcript, as results name it.")] = None,
     session: Annotated[str | None, typer.Option("--session", help="Id of a session.")] = None,
     query: Annotated[str | None, typer.Option("--query", help="Whatever this query finds.")] = None,
-    delete: Annotated[bool, typer.Option("--delete", help="Remove the Markdown files too.")] = False,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Remove the note too; of a query's hits their lines.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do it; without, only the plan is shown.")] = False,
     home: HomeOption = None,
     agent: AgentOption = None,
@@ -203,7 +205,7 @@ def forget(
     for name, chunks in report.paths:
         print(f"{verb} {chunks} chunks of {name}")
     for name in report.deleted:
-        print(f"deleted {name}")
+        print(f"{'deleted' if report.done else 'would delete'} {name}")
     if copies:
         print(f"{verb} {len(copies)} texts of traces that quote them")
     if not report.done:
