@@ -16,6 +16,7 @@ from stores.memory.results import Hit, SearchResult
 from turngraph.errors import StoreError
 
 ALL = "all"
+_EXPECTED = "{id, kind, query, answers: [{path, line}]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +66,10 @@ def read_queries(path: Path) -> list[Question]:
     """Read questions, one JSON object a line.
 
     Raises:
-        StoreError: a line is no question; the message names it.
+        StoreError: a line is no question (the message names it), or no question has an answer to look for.
     """
     questions = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+    for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
         if not line.strip():
             continue
         try:
@@ -76,14 +77,17 @@ def read_queries(path: Path) -> list[Question]:
             answers = tuple((answer["path"], int(answer["line"])) for answer in raw["answers"])
             questions.append(Question(str(raw["id"]), str(raw.get("kind", ALL)), str(raw["query"]), answers))
         except (ValueError, KeyError, TypeError) as error:
-            expected = "{id, kind, query, answers: [{path, line}]}"
-            raise StoreError(f"{path}, line {number}: expected {expected} ({error})") from error
+            raise StoreError(f"{path}, line {number}: expected {_EXPECTED} ({error})") from error
+    if not any(question.answers for question in questions):
+        raise StoreError(f"{path} holds no question with an answer; expected lines of {_EXPECTED}")
     return questions
 
 
 def measure(questions: Sequence[Question], search: Callable[[str], SearchResult]) -> list[Scores]:
-    """Ask every question and return the scores per kind, and of all last."""
-    asked = [_ask(question, search) for question in questions if question.answers]
+    """Ask every question that has an answer (at least one), and return the scores per kind, and of all last."""
+    with_answers = [question for question in questions if question.answers]
+    search(with_answers[0].query)  # what a process loads for its first search is not the time of a search
+    asked = [_ask(question, search) for question in with_answers]
     kinds = list(dict.fromkeys(one.kind for one in asked))
     groups = [(kind, [one for one in asked if one.kind == kind]) for kind in kinds]
     return [_scores(kind, group) for kind, group in (*groups, (ALL, asked)) if group]

@@ -6,7 +6,7 @@ Imports of the index happen inside the commands: a search by words needs DuckDB 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -25,13 +25,13 @@ from turngraph.cli.options import (
     pick_agent,
     print_json,
     read_settings,
-    table,
     warn,
 )
 from turngraph.errors import NotFound
 
 if TYPE_CHECKING:
     from stores.memory.index import MemoryIndex
+    from stores.memory.measuring import Scores
     from stores.memory.results import Hit, SearchResult
     from stores.memory.sync import Progress
 
@@ -235,13 +235,19 @@ def bench(
     if json:
         print_json([asdict(row) for row in scores])
         return
-    columns = ("kind", "n", "hit@1", "hit@6", "hit@10", "recall@6", "recall@10", "MRR", "lines", "p50 ms", "p95 ms")
-    shown = table(*columns, right=columns[1:])
+    print(_bench_table(scores))
+
+
+def _bench_table(scores: Sequence[Scores]) -> str:
+    """Write scores as lines of 80 columns for kinds of up to 12 characters."""
+    wide = max(len(row.kind) for row in scores) + 1
+    names = ("hit@1", "@6", "@10", "rec@1", "@6", "@10", "MRR")
+    lines = [f"{'kind':<{wide}}{'n':>4}" + "".join(f"{name:>6}" for name in names) + "  lines  p50ms  p95ms"]
     for row in scores:
-        ratios = (row.hit_1, row.hit_6, row.hit_10, row.recall_6, row.recall_10, row.mrr)
-        speeds = (row.lines, row.p50_ms, row.p95_ms)
-        shown.add_row(row.kind, str(row.queries), *(f"{r:.3f}" for r in ratios), *(f"{s:.1f}" for s in speeds))
-    console().print(shown)
+        ratios = (row.hit_1, row.hit_6, row.hit_10, row.recall_1, row.recall_6, row.recall_10, row.mrr)
+        told = "".join(f"{ratio:6.3f}" for ratio in ratios)
+        lines.append(f"{row.kind:<{wide}}{row.queries:>4}{told}{row.lines:7.1f}{row.p50_ms:7.1f}{row.p95_ms:7.1f}")
+    return "\n".join(lines)
 
 
 def _warn_of(result: SearchResult) -> None:

@@ -195,7 +195,7 @@ def _shown(hit: Hit, *, cite: bool) -> dict[str, Any]:
 def _reservations(result: SearchResult) -> dict[str, Any]:
     """Return what limits the answer, where it applies."""
     said: dict[str, Any] = {}
-    if result.pending and result.mode != "keyword":
+    if result.pending:
         said["partial"] = {"pending": result.pending}
     if result.stale:
         said["stale"] = result.stale

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from turngraph.cli.memory import app
-from turngraph.errors import NotFound
+from turngraph.errors import NotFound, StoreError
 
 WORDS_ONLY = ["--set", "memorySearch.provider=none"]
 
@@ -68,9 +68,40 @@ def test_bench_counts_hits_on_lines(home: Path, tmp_path: Path) -> None:
         {"id": "2", "kind": "taste", "query": "who likes tea", "answers": [{"path": "MEMORY.md", "line": 9}]},
     ]
     queries.write_text("\n".join(map(json.dumps, rows)))
+    shown = _run(home, "bench", str(queries), "--mode", "keyword").splitlines()
+    assert [line.split()[:3] for line in shown[1:]] == [
+        ["port", "1", "1.000"],
+        ["taste", "1", "0.000"],
+        ["all", "2", "0.500"],
+    ]
+    assert max(map(len, shown)) <= 80
     scores = json.loads(_run(home, "bench", str(queries), "--mode", "keyword", "--json"))
     assert [(row["kind"], row["hit_1"], row["mrr"]) for row in scores] == [
         ("port", 1, 1),
         ("taste", 0, 0),
         ("all", 0.5, 0.5),
     ]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "no question with an answer"),
+        (b'{"id": "1", "query": "tea", "answers": []}\n', "no question with an answer"),
+        (b'\n{"id": "1"}\n', "line 2"),
+        (b"\xff\xfe", "line 1"),
+    ],
+)
+def test_a_file_without_questions_is_said(home: Path, tmp_path: Path, content: bytes, said: str) -> None:
+    queries = tmp_path / "queries.jsonl"
+    queries.write_bytes(content)
+    with pytest.raises(StoreError, match=said):
+        _run(home, "bench", str(queries))
+
+
+def test_a_forget_names_what_it_deletes(home: Path) -> None:
+    _run(home, "index")
+    assert "would delete MEMORY.md#L2" in _run(home, "forget", "--query", "tea", "--delete")
+    assert json.loads(_run(home, "forget", "--path", "MEMORY.md", "--delete", "--json"))["deleted"] == ["MEMORY.md"]
+    assert "\ndeleted MEMORY.md#L2" in _run(home, "forget", "--query", "tea", "--delete", "--yes")
+    assert (home / "workspace/MEMORY.md").read_text() == "- the gateway listens on port 8443\n"

@@ -15,6 +15,7 @@ from stores.memory.database import IndexBusy
 from stores.memory.index import MemoryIndex
 from turngraph.clock import SystemClock
 from turngraph.config import AgentSettings, default_settings
+from turngraph.models.embedders import HashEmbedder
 from turngraph.tools.memory_get import MemoryGetTool
 from turngraph.tools.memory_search import MemorySearchTool
 from turngraph.tools.tool import Tool, ToolContext, ToolResult
@@ -154,3 +155,17 @@ def test_memory_get_says_missing_and_refuses_the_rest(index: MemoryIndex) -> Non
     for path in ("notes.md", "sessions/a.jsonl", "../x.md"):
         result, answer = _run(get, index, path=path)
         assert (result.is_error, answer["code"], answer["text"]) == (True, "NOT_ALLOWED", "")
+
+
+def test_an_answer_says_how_many_chunks_have_no_vector_yet(tmp_path: Path) -> None:
+    (tmp_path / "workspace").mkdir()
+    settings = default_settings()
+    index = MemoryIndex.open(Home(tmp_path), "main", settings, HashEmbedder(16), cache_dir=tmp_path / "cache")
+    _write(index, "MEMORY.md", "- apples\n- pears")
+    search, _ = memory_tools(index, settings)
+    _, answer = _run(search, index, query="apples")
+    assert (answer["mode"], answer["partial"]) == ("keyword", {"pending": 2})
+    index.sync(embed=True)
+    _, answer = _run(search, index, query="apples")
+    assert (answer["mode"], "partial" in answer) == ("hybrid", False)
+    index.close()
