@@ -61,11 +61,35 @@ class Postings:
 
 
 @dataclass(frozen=True, slots=True)
-class KeywordScores:
-    """Scores of all chunks that hold a term of the query, by chunk id, unsorted.
+class WeighedTerm:
+    """A term that occurs: where, and what it gives.
 
     Attributes:
-        ids: ``int32[n]``.
+        ids, frequencies: as in :class:`Postings`.
+        gain: what it adds to BM25 at most.
+        share: what it adds to the weight that a chunk holds of the query; 0 for function words.
+    """
+
+    ids: Ints
+    frequencies: NDArray[np.int16]
+    gain: np.float32
+    share: np.float32
+
+
+@dataclass(frozen=True, slots=True)
+class WeighedQuery:
+    """The terms of a query that occur, and its full weight: what a chunk with all of its terms would hold."""
+
+    terms: tuple[WeighedTerm, ...]
+    full: np.float32
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordScores:
+    """Scores of chunks; 0 for those that hold no term but function words.
+
+    Attributes:
+        ids: ``int32[n]``, ascending.
         bm25: ``float32[n]``, unbounded.
         coverage: ``float32[n]``, share of the query's weight that the chunk holds, 0 to 1.
         text: ``float32[n]``, 0 to 1: at least 0.5 where every term is matched, whatever the size of the collection.
@@ -153,35 +177,70 @@ class Corpus:
         return cls(alive, total, (K1 * (1 - B + B * lengths / mean)).astype(np.float32))
 
 
-def score(found: Sequence[Postings], query: Query, corpus: Corpus, allowed: NDArray[np.bool_] | None) -> KeywordScores:
-    """Score every chunk that holds a term.
+def weigh(found: Sequence[Postings], query: Query, corpus: Corpus) -> WeighedQuery:
+    """Weigh the terms of a query by how rare they are.
 
     Args:
         found: postings of the terms that occur; ids may name dead chunks.
         query: the query they belong to.
         corpus: the collection.
-        allowed: ``bool[n]`` by id, ``None`` for all: sources and scopes are filtered before anything is ranked.
 
     Source: spec/stack.md 2 (BM25), spec/memory.md 4.3 (positive idf, scores that do not depend on the collection).
     """
-    total = corpus.total
-    bm25 = np.zeros(len(corpus.alive), dtype=np.float32)
-    matched = np.zeros(len(corpus.alive), dtype=np.float32)
-    known = {}
+    terms, known = [], {}
     for postings in found:
-        ids, frequencies = postings.ids, postings.frequencies.astype(np.float32)
-        rarity = _idf(total, int(np.count_nonzero(corpus.alive[ids])))
+        rarity = _idf(corpus.total, int(np.count_nonzero(corpus.alive[postings.ids])))
         weight = postings.weight * rarity
-        bm25[ids] += np.float32(weight * (K1 + 1)) * frequencies / (frequencies + corpus.norms[ids])
+        share = 0.0
         if postings.term in query.terms:
             known[postings.term] = query.terms[postings.term] * rarity
-            matched[ids] += np.float32(weight)
-    full = sum(known.get(term, weight * _idf(total, 0)) for term, weight in query.terms.items())
-    keep = (matched > 0) & (corpus.alive if allowed is None else allowed)
-    ids = np.flatnonzero(keep).astype(np.int32)
-    coverage = np.minimum(matched[ids] / np.float32(full or 1.0), np.float32(1))
-    text = 0.5 * coverage + 0.5 * bm25[ids] / (bm25[ids] + np.float32(full or 1.0))
-    return KeywordScores(ids, bm25[ids], coverage, text)
+            share = weight
+        terms.append(WeighedTerm(postings.ids, postings.frequencies, np.float32(weight * (K1 + 1)), np.float32(share)))
+    full = sum(known.get(term, weight * _idf(corpus.total, 0)) for term, weight in query.terms.items())
+    return WeighedQuery(tuple(terms), np.float32(full or 1.0))
+
+
+def score(weighed: WeighedQuery, corpus: Corpus, ids: Ints) -> KeywordScores:
+    """Score chunks by id, ``int32[n]`` ascending; see :func:`contenders` for which."""
+    bm25 = np.zeros(len(ids), dtype=np.float32)
+    matched = np.zeros(len(ids), dtype=np.float32)
+    for term in weighed.terms:
+        at, frequencies = _occurrences(term, ids)
+        bm25[at] += bm25_of(term, frequencies, corpus.norms[ids[at]])
+        matched[at] += term.share
+    bm25[matched == 0] = 0
+    return KeywordScores(ids, bm25, coverage_of(matched, weighed.full), text_score(matched, bm25, weighed.full))
+
+
+def bm25_of(term: WeighedTerm, frequencies: NDArray[np.int16], norms: Floats) -> Floats:
+    """Return what a term adds to chunks that hold it so often."""
+    times = frequencies.astype(np.float32)
+    added: Floats = term.gain * times / (times + norms)
+    return added
+
+
+def coverage_of(matched: Floats, full: np.float32) -> Floats:
+    """Return the share of a query, 0 to 1, in weights that chunks hold of it."""
+    shares: Floats = np.minimum(matched / full, np.float32(1))
+    return shares
+
+
+def text_score(matched: Floats, bm25: Floats, full: np.float32) -> Floats:
+    """Return scores, 0 to 1, that grow with both: half for how much of the query is there, half for BM25."""
+    half = np.float32(0.5)
+    scores: Floats = half * coverage_of(matched, full) + half * bm25 / (bm25 + full)
+    return scores
+
+
+def _occurrences(term: WeighedTerm, ids: Ints) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
+    """Return the positions in ``ids`` of chunks that hold a term, and how often they do."""
+    if len(ids) < len(term.ids):
+        place = np.minimum(np.searchsorted(term.ids, ids), len(term.ids) - 1)
+        at = np.flatnonzero(term.ids[place] == ids)
+        return at, term.frequencies[place[at]]
+    place = np.minimum(np.searchsorted(ids, term.ids), len(ids) - 1)
+    held = np.flatnonzero(ids[place] == term.ids)
+    return place[held], term.frequencies[held]
 
 
 def _idf(total: int, holding: int) -> float:

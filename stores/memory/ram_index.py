@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stores.memory import keyword
+from stores.memory.contenders import contenders
 from stores.memory.tokenizer import count_terms
 
 
@@ -64,7 +65,9 @@ class RamIndex:
         ]
         if not found:
             return []
-        scores = keyword.score(found, query, keyword.Corpus.of(np.array(self._lengths, dtype=np.int32)), None)
+        corpus = keyword.Corpus.of(np.array(self._lengths, dtype=np.int32))
+        words = keyword.weigh(found, query, corpus)
+        scores = keyword.score(words, corpus, contenders(words, corpus, corpus.alive, 4 * max_results))
         hits = []
         for index in keyword.best(scores, 4 * max_results):
             key = self._keys[scores.ids[index]]

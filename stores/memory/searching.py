@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from stores.memory import keyword, vector
 from stores.memory.chunking import CURATED_FILES
+from stores.memory.contenders import contenders
 from stores.memory.dates import Fading, age_days, decay
 from stores.memory.lookup import ChunkRow, chunk_rows, find_postings
 from stores.memory.ranking import Candidate, Ranked, Rules, Weights, rank
@@ -64,9 +65,9 @@ class SearchRules:
 
 @dataclass(frozen=True, slots=True)
 class KeywordLeg:
-    """Scores of all chunks with a word of the query, and the best of them as (chunk id, rank)."""
+    """The query's words with their postings, and the best chunks as chunk id -> rank."""
 
-    scores: keyword.KeywordScores
+    words: keyword.WeighedQuery
     ranks: dict[int, int]
 
 
@@ -105,9 +106,10 @@ def keyword_leg(
 ) -> KeywordLeg:
     """Find chunks by words; sources and scopes are filtered before the best are taken."""
     found = find_postings(connection, query, snapshot.chunks, unfolded=snapshot.unfolded)
-    scores = keyword.score(found, query, snapshot.corpus, allowed)
+    words = keyword.weigh(found, query, snapshot.corpus)
+    scores = keyword.score(words, snapshot.corpus, contenders(words, snapshot.corpus, allowed, limit))
     best = scores.ids[keyword.best(scores, limit)]
-    return KeywordLeg(scores, {int(number): place for place, number in enumerate(best, 1)})
+    return KeywordLeg(words, {int(number): place for place, number in enumerate(best, 1)})
 
 
 def nearness(cosine: float) -> float:
@@ -182,7 +184,7 @@ def _candidates(
     now: datetime,
 ) -> list[Candidate]:
     cosines = vector.cosines_of(near.vectors, near.query, ids) if near else {}
-    by_words = _keyword_scores(words.scores, ids) if words is not None else {}
+    by_words = _keyword_scores(words.words, snapshot.corpus, ids) if words is not None else {}
     made = []
     for number in ids:
         row = rows[number]
@@ -211,16 +213,14 @@ def _candidates(
     return made
 
 
-def _keyword_scores(scores: keyword.KeywordScores, ids: Sequence[int]) -> dict[int, tuple[float, float, float]]:
-    """Return (BM25, coverage, text score) of those ``ids`` that hold a word of the query."""
-    # Of the same type as what is searched, or numpy would convert all of that.
-    wanted = np.array(ids, dtype=scores.ids.dtype)
-    at = np.searchsorted(scores.ids, wanted)
-    return {
-        int(number): (float(scores.bm25[place]), float(scores.coverage[place]), float(scores.text[place]))
-        for number, place in zip(wanted, at, strict=True)
-        if place < len(scores.ids) and scores.ids[place] == number
-    }
+def _keyword_scores(
+    words: keyword.WeighedQuery, corpus: keyword.Corpus, ids: Sequence[int]
+) -> dict[int, tuple[float, float, float]]:
+    """Return (BM25, coverage, text score) of chunks by id."""
+    # Of the same type as the postings, or numpy would convert all of those.
+    scores = keyword.score(words, corpus, np.array(sorted(ids), dtype=np.int32))
+    rows = zip(scores.bm25.tolist(), scores.coverage.tolist(), scores.text.tolist(), strict=True)
+    return dict(zip(scores.ids.tolist(), rows, strict=True))
 
 
 def _is_first(number: int, snapshot: Snapshot) -> bool:
