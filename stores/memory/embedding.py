@@ -26,6 +26,7 @@ ROWS_A_TRANSACTION = 256
 TEXTS_A_CALL = 16
 HARD_INPUT_BYTES = 8_000  # spec/memory.md 2.3
 COOL_DOWN_S = 60.0
+STOPPED = "stopped"
 _COOLING_KINDS = frozenset({"rate", "quota", "auth", "network", "timeout", "server"})
 
 Progress = Callable[[str, int, int], None]
@@ -108,7 +109,7 @@ def embed_pending(
     stop: Callable[[], bool] = lambda: False,
     progress: Progress | None = None,
 ) -> Embedded:
-    """Embed every chunk that has no vector of this model, 256 rows a transaction.
+    """Embed every chunk that has no vector of this model, 256 rows a transaction, until ``stop`` says so.
 
     A failing call is tried again in halves, so that one bad text keeps no others back.
     """
@@ -123,7 +124,7 @@ def embed_pending(
         known = cache.get(embedder.id, [row[1] for row in rows]) if cache else {}
         found: dict[str, Any] = dict(known)
         missing = {key: text for _, key, text in rows if key not in found}
-        failure = _embed_texts(missing, found, cache, embedder, now_ms)
+        failure = _embed_texts(missing, found, cache, embedder, now_ms, stop)
         ready = [(number, key) for number, key, _ in rows if key in found]
         if ready:
             if not _write(database, embedder.id, ready, found):
@@ -133,7 +134,7 @@ def embed_pending(
                 progress("vectors", written, total)
         if failure is not None:
             return Embedded(written, total - written, failure)
-    return Embedded(written, total - written, "stopped")
+    return Embedded(written, total - written, STOPPED)
 
 
 def _embed_texts(
@@ -142,9 +143,12 @@ def _embed_texts(
     cache: EmbeddingCache | None,
     embedder: GuardedEmbedder,
     now_ms: Callable[[], int],
+    stop: Callable[[], bool],
 ) -> str | None:
     keys = list(missing)
     for start in range(0, len(keys), TEXTS_A_CALL):
+        if stop():
+            return STOPPED
         failure = _embed_group(keys[start : start + TEXTS_A_CALL], missing, found, cache, embedder, now_ms)
         if failure is not None:
             return failure

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 # Of a chunk is ranked; the rest is the context that a hit shows around it. On LoCoMo hits of three quarters with two
 # lines around hold .883 and .915 of the evidence (6 hits, 10) in 57 lines, whole chunks .878 and .913 in 70.
 PASSAGE_SHARE = 0.75
+SEARCH_WAITS_S = 1.0  # for a sync of this process; then what is indexed answers
 
 
 class MemoryIndex:
@@ -108,7 +109,8 @@ class MemoryIndex:
                 enough, everything else takes all.
             force: build the whole index anew beside the old one, vectors included; it replaces the old one only
                 when it is complete.
-            embed: make vectors now; ``None`` makes them in the background where there is one.
+            embed: make vectors now, those of another model anew; ``None`` makes them in the background where there
+                is one.
             progress: told (what, done, total).
 
         Raises:
@@ -118,9 +120,9 @@ class MemoryIndex:
         started = time.perf_counter()
         with self._sync_lock:
             report = self._keeper.sync(reason, force=force, progress=progress)
-            if embed:
-                report = self.meaning.embed_missing(report, progress)
-        if embed is None and self._background:
+        if embed:
+            report = self.meaning.embed_missing(report, progress)
+        elif embed is None and self._background:
             self.meaning.embed_in_background()
         return replace(report, reason=reason, took_ms=elapsed_ms(started))
 
@@ -206,6 +208,10 @@ class MemoryIndex:
         self._sessions_seen |= {session_key} if session_key is not None else set()
         if exists and not dirty and not begins and not (due and rules.on_search):
             return None
+        if exists and not self._sync_lock.acquire(timeout=SEARCH_WAITS_S):
+            return "files are being read into the index"
+        if exists:
+            self._sync_lock.release()
         try:
             if begins and not rules.on_search:
                 self.sync("session-start")

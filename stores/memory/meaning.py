@@ -6,14 +6,15 @@ Source: spec/memory.md 3.3, 3.8 and 3.9; spec/stack.md 3 and 5; known-faults 7.8
 
 from __future__ import annotations
 
+import atexit
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from stores.memory.sync import SyncReport
 from turngraph.errors import StoreError
 
 if TYPE_CHECKING:
@@ -22,17 +23,17 @@ if TYPE_CHECKING:
     import duckdb
 
     from stores.memory.database import Database
-    from stores.memory.embedding import GuardedEmbedder
+    from stores.memory.embedding import Embedded, GuardedEmbedder
     from stores.memory.embedding_cache import EmbeddingCache
     from stores.memory.places import IndexPlaces
     from stores.memory.snapshot import Snapshot
-    from stores.memory.sync import Progress
+    from stores.memory.sync import Progress, SyncReport
     from stores.memory.vector import Floats, Vectors
     from stores.memory.view import IndexView
     from turngraph.config import AgentSettings
     from turngraph.models.embedders import Embedder
 
-HOW_TO_REBUILD = "run `turngraph memory index --force`; words are searched meanwhile"
+HOW_TO_REBUILD = "run `turngraph memory index`; words are searched meanwhile"
 _CLOSING_S = 10.0
 
 
@@ -75,8 +76,8 @@ class Meaning:
         self._lock = threading.RLock()
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
-        self.reason: str | None = None
-        """Why there are no vectors, as far as it is known."""
+        self._no_embedder: str | None = None
+        self._trouble: str | None = None
 
     def embedder(self) -> GuardedEmbedder | None:
         """Return the embedder, ``None`` with a :attr:`reason` where there is none."""
@@ -89,9 +90,14 @@ class Meaning:
                 if made is None:
                     made, reason = embedder_or_reason(self._settings, self._places.cache)
                 self._embedder = GuardedEmbedder(made) if made is not None else None
-                self.reason = reason
+                self._no_embedder = reason
                 self._embedder_made = True
             return self._embedder
+
+    @property
+    def reason(self) -> str | None:
+        """Why there are no vectors, or none of the embedder that the settings name, as far as it is known."""
+        return self._trouble or self._no_embedder
 
     def cache(self) -> EmbeddingCache | None:
         """Return the embeddings by text that outlive every rebuild; ``None`` when they are switched off."""
@@ -123,45 +129,76 @@ class Meaning:
 
     def embed_missing(self, report: SyncReport, progress: Progress | None) -> SyncReport:
         """Embed what has no vector yet and say in the report how far that went."""
+        embedder = self.embedder()
+        if embedder is None:
+            return replace(report, fallback=self.reason)
+        # Whoever embeds in the background elsewhere goes on; nobody starts to while this runs.
+        with self._alone():
+            done = self._embed(embedder, progress)
+        return replace(report, embedded=done.written, pending=done.pending, fallback=done.failure)
+
+    def embed_in_background(self) -> None:
+        """Embed what is missing in a thread, unless one of this or of another process is at it."""
+        with self._lock:
+            if (self._thread is not None and self._thread.is_alive()) or not self._is_due():
+                return
+            if self._thread is None:
+                atexit.register(_close_at_exit, weakref.ref(self))
+            self._thread = threading.Thread(target=self._run_background, name="memory-embedding", daemon=True)
+            self._thread.start()
+
+    def _is_due(self) -> bool:
+        """Whether vectors are missing and may be made unasked: a paid rebuild waits unless ``reindex`` is ``auto``."""
+        embedder = self.embedder()
+        if embedder is None or self._closing.is_set():
+            return False
+        try:
+            snapshot = self._view.snapshot()
+        except StoreError:  # another process writes; the next sync asks again
+            return False
+        stored = snapshot.meta.get("model")
+        is_paid = embedder.inner.is_remote and stored is not None and stored != embedder.id
+        return snapshot.pending(embedder.id) > 0 and (not is_paid or self._search.reindex == "auto")
+
+    def _run_background(self) -> None:
+        embedder = self.embedder()
+        try:
+            with self._alone() as alone:
+                done = self._embed(embedder, None) if alone and embedder is not None else None
+            if done is not None:
+                self._trouble = done.failure
+        # Nobody waits for this thread: what stopped it is said in results and status, and the next sync starts again.
+        except Exception as error:
+            self._trouble = f"vectors could not be made ({type(error).__name__}: {error})"
+
+    def _embed(self, embedder: GuardedEmbedder, progress: Progress | None) -> Embedded:
         from stores.memory.embedding import embed_pending
 
-        embedder = self.embedder()
-        if embedder is None or not self._may_embed(embedder):
-            return replace(report, fallback=self.reason)
         done = embed_pending(
             self._view.database, self.cache(), embedder, self._now_ms, stop=self._closing.is_set, progress=progress
         )
         if done.written:
             self._save_sidecar()
-        return replace(report, embedded=done.written, pending=done.pending, fallback=done.failure)
+        return done
 
-    def embed_in_background(self) -> None:
-        """Embed what is missing in a thread, unless one is at it."""
-        with self._lock:
-            if self._thread is not None and self._thread.is_alive():
-                return
-            self._thread = threading.Thread(target=self._run_background, name="memory-embedding", daemon=True)
-            self._thread.start()
+    @contextmanager
+    def _alone(self) -> Iterator[bool]:
+        """Yield whether nobody else, in whatever process, makes vectors for this index now."""
+        from filelock import FileLock, Timeout
 
-    def _run_background(self) -> None:
-        report = SyncReport("background")
-        # A busy or full disk shows in status and results; the next sync starts this again.
-        with suppress(StoreError):
-            report = self.embed_missing(report, None)
-        if report.fallback:
-            self.reason = report.fallback
-
-    def _may_embed(self, embedder: GuardedEmbedder) -> bool:
-        """Whether vectors may be made now; a paid rebuild waits for the flow unless ``reindex`` is ``auto``."""
-        stored = self._view.snapshot().meta.get("model")
-        changed = stored is not None and stored != embedder.id
-        if changed and embedder.inner.is_remote and self._search.reindex != "auto":
-            self.reason = f"{stored} was replaced by {embedder.id}; {HOW_TO_REBUILD}"
-            return False
-        return True
+        lock = FileLock(f"{self._places.index}.embedding", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            lock.release()
 
     def close(self) -> None:
-        """Stop the background work."""
+        """Stop the background work; it ends within a few texts."""
         self._closing.set()
         if self._thread is not None:
             self._thread.join(timeout=_CLOSING_S)
@@ -235,3 +272,9 @@ class Meaning:
     def _sidecar(self, meta: Mapping[str, str]) -> Path:
         digest = sha256(meta.get("model", "").encode()).hexdigest()[:8]
         return self._places.index.with_name(f"{self._places.index.stem}.{meta.get('epoch')}.{digest}.vectors.npy")
+
+
+def _close_at_exit(left: weakref.ref[Meaning]) -> None:
+    """Stop the thread before the interpreter ends: one that is in DuckDB then would abort the process."""
+    if (meaning := left()) is not None:
+        meaning.close()

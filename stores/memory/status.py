@@ -68,4 +68,4 @@ def _rebuild_note(index: MemoryIndex, stored: str | None) -> str | None:
     wanted = index.meaning.embedder() if index.settings.memory_search.provider != "none" else None
     if stored is None or wanted is None or wanted.id == stored:
         return None
-    return f"vectors are of {stored}, not of {wanted.id}; run `turngraph memory index --force`"
+    return f"vectors are of {stored}, not of {wanted.id}; run `turngraph memory index`"

@@ -78,7 +78,6 @@ def write_vectors(
     stored = writing.meta(connection)
     if (stored.get("model"), stored.get("dimensions")) != (model, str(dimensions)):
         connection.execute("DROP TABLE IF EXISTS vectors")
-    if not writing.has_vectors(connection):
         connection.execute(f"CREATE TABLE vectors (chunk_id INTEGER NOT NULL, vector FLOAT[{dimensions:d}])")
         writing.set_meta(connection, model=model, dimensions=dimensions)
     values = [None if vector is None else vector for _, vector in rows]

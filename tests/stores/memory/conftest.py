@@ -20,7 +20,7 @@ class Notes:
         self.root = root
         self.workspace = root / "workspace"
         (self.workspace / "memory").mkdir(parents=True)
-        self._opened: list[MemoryIndex] = []
+        self.opened: list[MemoryIndex] = []
 
     def write(self, path: str, text: str) -> Path:
         file = self.workspace / path
@@ -38,11 +38,11 @@ class Notes:
         provider = {} if "provider" in search else {"provider": "auto" if embedder is not None else "none"}
         settings = self.settings(**provider, **search)
         index = MemoryIndex.open(Home(self.root), "main", settings, embedder=embedder, cache_dir=self.root / "cache")
-        self._opened.append(index)
+        self.opened.append(index)
         return index
 
     def close(self) -> None:
-        for index in self._opened:
+        for index in self.opened:
             index.close()
 
 
