@@ -262,7 +262,7 @@ class Agent:
         if self._index is None:
             from stores.memory.index import MemoryIndex
 
-            self._index = MemoryIndex.open(self.home, self.id, self.settings, clock=self.clock)
+            self._index = MemoryIndex.open(self.home, self.id, self.settings, clock=self.clock, background=True)
         return self._index
 
     def keep(self, work: asyncio.Future[Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,17 @@ def test_the_turn_after_a_killed_one_makes_its_interruption_visible(tmp_path: Pa
     agent.run("hi")
     errors = [turn.facts["error"] for turn in agent.traces().turns(session_key="agent:main:main")]
     assert sorted(errors, key=str) == [None, "interrupted"]
+
+
+def test_what_a_turn_searched_by_words_gets_its_vectors_behind_it(tmp_path: Path) -> None:
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "MEMORY.md").write_text("- We deploy on Fridays at noon.\n")
+    (tmp_path / "turngraph.json5").write_text('{agents: {defaults: {memorySearch: {provider: "hash"}}}}')
+    asked = {"type": "toolCall", "id": "1", "name": "memory_search", "arguments": {"query": "deploy Fridays"}}
+    agent = open_home(tmp_path, env={}).agent(model=ScriptedModel([[asked], "on Fridays"]))
+    assert agent.run("When do we deploy?").text == "on Fridays"
+    ends = time.monotonic() + 20
+    while agent.memory.status().pending and time.monotonic() < ends:
+        time.sleep(0.02)
+    assert agent.memory.search("deploy Fridays").mode == "hybrid"
+    agent.memory.close()

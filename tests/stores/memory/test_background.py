@@ -26,7 +26,7 @@ class Gated(HashEmbedder):
         super().__init__(16)
         self.gate = threading.Event()
         self.texts = 0
-        self.is_remote = is_remote  # type: ignore[misc]
+        self.is_remote = is_remote
         self._name = name
 
     @property
