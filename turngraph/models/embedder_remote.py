@@ -1,6 +1,6 @@
-"""Embedders of providers through langchain-core: batches, retries, Retry-After, one cool-down for each provider.
+"""Ask an embedder of langchain-core: batches, time limits, retries, Retry-After, one cool-down for each provider.
 
-Source: spec/memory.md 3.8; spec/settings.md sections 3 and 11.
+Source: spec/memory.md 3.8.
 """
 
 from __future__ import annotations
@@ -8,16 +8,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from types import MappingProxyType
+from typing import Any, Protocol, TypeVar
 
 from turngraph.errors import ModelError
 from turngraph.models.embedders import max_input_tokens
 from turngraph.models.provider_errors import model_error
-
-if TYPE_CHECKING:
-    from turngraph.config import AgentSettings
 
 _T = TypeVar("_T")
 
@@ -27,69 +25,16 @@ RATE_TRIES, RATE_PAUSE_S = 5, 5.0
 MAX_PAUSE_S = 60.0
 COOL_DOWN_S = 60.0
 QUOTA_COOL_DOWN_S = 900.0
+QUERY_LIMIT_S = 8.0
+BATCH_LIMIT_S = 120.0
 
 
 class LangChainEmbeddings(Protocol):
     """What is used of ``langchain_core.embeddings.Embeddings``."""
 
-    def embed_documents(self, texts: list[str]) -> list[list[float]]: ...
+    def embed_documents(self, texts: list[str], **options: Any) -> list[list[float]]: ...
 
-    def embed_query(self, text: str) -> list[float]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class EmbeddingProvider:
-    """How to make the embedder of a provider: its langchain class, our extra, key, default model, argument names."""
-
-    module: str
-    class_name: str
-    extra: str
-    key: str | None
-    default_model: str
-    key_argument: str = "api_key"
-    address_argument: str = "base_url"
-    dimensions_argument: str | None = None
-
-
-PROVIDERS: Mapping[str, EmbeddingProvider] = {
-    "openai": EmbeddingProvider(
-        "langchain_openai",
-        "OpenAIEmbeddings",
-        "openai",
-        "OPENAI_API_KEY",
-        "text-embedding-3-small",
-        dimensions_argument="dimensions",
-    ),
-    "google_genai": EmbeddingProvider(
-        "langchain_google_genai",
-        "GoogleGenerativeAIEmbeddings",
-        "google",
-        "GOOGLE_API_KEY",
-        "gemini-embedding-001",
-        key_argument="google_api_key",
-        dimensions_argument="output_dimensionality",
-    ),
-    "voyageai": EmbeddingProvider(
-        "langchain_voyageai", "VoyageAIEmbeddings", "voyage", "VOYAGE_API_KEY", "voyage-4-large"
-    ),
-    "mistralai": EmbeddingProvider(
-        "langchain_mistralai",
-        "MistralAIEmbeddings",
-        "mistral",
-        "MISTRAL_API_KEY",
-        "mistral-embed",
-        address_argument="endpoint",
-    ),
-    "ollama": EmbeddingProvider("langchain_ollama", "OllamaEmbeddings", "ollama", None, "nomic-embed-text"),
-    "openai-compatible": EmbeddingProvider(
-        "langchain_openai",
-        "OpenAIEmbeddings",
-        "openai",
-        None,
-        "text-embedding-3-small",
-        dimensions_argument="dimensions",
-    ),
-}
+    def embed_query(self, text: str, **options: Any) -> list[float]: ...
 
 
 @dataclass(slots=True)
@@ -119,7 +64,14 @@ COOL_DOWNS = CoolDowns()
 
 
 class RemoteEmbedder:
-    """Any langchain embedder, with batches, retries and the provider's cool-down."""
+    """Any langchain embedder, with batches, time limits, retries and the provider's cool-down.
+
+    Args:
+        inner, provider, model: what is asked.
+        variant: names whatever else changes the vectors.
+        document_options, query_options: given to ``inner`` with each call.
+        batch_limit_s, query_limit_s: how long one call may take.
+    """
 
     is_remote = True
 
@@ -130,6 +82,10 @@ class RemoteEmbedder:
         model: str,
         *,
         variant: str = "",
+        document_options: Mapping[str, Any] = MappingProxyType({}),
+        query_options: Mapping[str, Any] = MappingProxyType({}),
+        batch_limit_s: float = BATCH_LIMIT_S,
+        query_limit_s: float = QUERY_LIMIT_S,
         cool_downs: CoolDowns = COOL_DOWNS,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -137,6 +93,10 @@ class RemoteEmbedder:
         self.max_input_tokens = max_input_tokens(provider, model)
         self._inner = inner
         self._provider = provider
+        self._document_options = document_options
+        self._query_options = query_options
+        self._batch_limit_s = batch_limit_s
+        self._query_limit_s = query_limit_s
         self._cool_downs = cool_downs
         self._sleep = sleep
 
@@ -148,11 +108,19 @@ class RemoteEmbedder:
 
     def embed_query(self, text: str) -> list[float]:
         # A question does not wait for a provider: one try, and keywords answer meanwhile.
-        return self._call(lambda: self._inner.embed_query(text), may_wait=False)
+        return self._call(
+            lambda: within(self._query_limit_s, lambda: self._inner.embed_query(text, **self._query_options)),
+            may_wait=False,
+        )
 
     def _embed_batch(self, texts: list[str]) -> list[list[float]]:
         try:
-            return self._call(lambda: self._inner.embed_documents(texts), may_wait=True)
+            return self._call(
+                lambda: within(
+                    self._batch_limit_s, lambda: self._inner.embed_documents(texts, **self._document_options)
+                ),
+                may_wait=True,
+            )
         except ModelError as error:
             if error.kind not in ("bad_request", "overflow") or len(texts) == 1:
                 raise
@@ -183,6 +151,28 @@ class RemoteEmbedder:
             )
 
 
+def within(seconds: float, request: Callable[[], _T]) -> _T:
+    """Return what ``request`` gives, or raise a timeout; the packages have no limit in common that could be set.
+
+    A call that hangs is left behind in its thread.
+    """
+    answer: Future[_T] = Future()
+
+    def ask() -> None:
+        try:
+            answer.set_result(request())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=ask, name="embedding-request", daemon=True).start()
+    try:
+        return answer.result(seconds)
+    except TimeoutError:
+        if answer.done():
+            raise
+        raise ModelError(f"no answer within {seconds:g} s", kind="timeout", retryable=True) from None
+
+
 def _pause_s(error: ModelError, tries: int) -> float | None:
     """Return how long to wait before the next try, ``None`` to give up."""
     if not error.retryable or error.kind == "quota":
@@ -206,60 +196,3 @@ def batches(texts: Sequence[str], max_bytes: int) -> list[list[str]]:
         packed[-1].append(text)
         room -= size
     return packed
-
-
-def make_remote(name: str, settings: AgentSettings, env: Mapping[str, str]) -> RemoteEmbedder:
-    """Make the embedder of a provider as the settings describe it.
-
-    Raises:
-        ModelError: unknown provider or missing package (kind "missing"), missing key (kind "auth").
-    """
-    how = PROVIDERS.get(name)
-    if how is None:
-        raise ModelError(
-            f"no embedding provider {name!r}; known: auto, none, hash, {', '.join(PROVIDERS)}", kind="missing"
-        )
-    try:
-        made: Callable[..., LangChainEmbeddings] = getattr(import_module(how.module), how.class_name)
-    except ImportError as error:
-        advice = f"pip install 'turngraph[{how.extra}]'"
-        raise ModelError(f"embedding provider {name!r} needs a package: {advice}", kind="missing") from error
-    search = settings.memory_search
-    model = search.model or how.default_model
-    arguments = _arguments(name, how, model, settings, env)
-    variant = ",".join(
-        filter(
-            None,
-            (str(search.output_dimensionality or ""), search.document_input_type or search.input_type or ""),
-        )
-    )
-    return RemoteEmbedder(made(**arguments), name, model, variant=variant)
-
-
-def _arguments(
-    name: str, how: EmbeddingProvider, model: str, settings: AgentSettings, env: Mapping[str, str]
-) -> dict[str, Any]:
-    search = settings.memory_search
-    configured = settings.models.providers.get(name)
-    arguments: dict[str, Any] = {"model": model}
-    key = search.remote.api_key or (configured and configured.api_key) or (env.get(how.key) if how.key else None)
-    if how.key and not key:
-        where = f"memorySearch.remote.apiKey, models.providers.{name}.apiKey or {how.key}"
-        raise ModelError(f"no key for embeddings of {name}; set {where}", kind="auth")
-    if how.module != "langchain_ollama":
-        arguments[how.key_argument] = key or "none"
-    address = search.remote.base_url or (configured and configured.base_url)
-    if name == "openai-compatible" and not address:
-        raise ModelError("openai-compatible needs an address; set memorySearch.remote.baseUrl", kind="missing")
-    if address:
-        arguments[how.address_argument] = address
-    secret = search.remote.headers or (configured.headers if configured else {})
-    headers = {name: value.get_secret_value() for name, value in secret.items()}
-    if how.module == "langchain_openai":
-        arguments["max_retries"] = 0
-        arguments["check_embedding_ctx_length"] = name == "openai"
-        if headers:
-            arguments["default_headers"] = headers
-    if search.output_dimensionality and how.dimensions_argument:
-        arguments[how.dimensions_argument] = search.output_dimensionality
-    return arguments

@@ -131,7 +131,7 @@ def make_embedder(
     }
     if name in makers:
         return makers[name]()
-    from turngraph.models.embedder_remote import make_remote
+    from turngraph.models.embedder_providers import make_remote
 
     return make_remote(name, settings, os.environ if env is None else env)
 
