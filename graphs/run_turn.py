@@ -105,9 +105,18 @@ async def run_turn(
             trace = build_trace(inbound, context, state, started, error)
             sink.append(trace)
             spool.close()
-            if context.transcript is not None:
-                context.transcript.close()
+            _leave(context, error)
     return TurnOutcome(state.get("reply"), trace, state.get("session"), state)
+
+
+def _leave(context: TurnContext, error: str | None) -> None:
+    """Keep the transcript for the next turn; after a failure something may still be at work on it."""
+    if context.transcript is None:
+        return
+    if error is None:
+        context.transcripts.keep(context.transcript)
+    else:
+        context.transcript.close()
 
 
 async def _tell_end(context: TurnContext, state: TurnState, error: str | None, start_ms: float) -> None:

@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
 
+READ = {
+    "tail": "opened from its end",
+    "full": "opened whole",
+    "new": "a new transcript",
+    "kept": "kept from the last turn",
+}
+
+
 async def load_history(_state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, Any]:
     """LangGraph node: what the transcript shows from its leaf back to the last compaction.
 
@@ -27,7 +35,7 @@ async def load_history(_state: TurnState, runtime: Runtime[TurnContext]) -> dict
             what="kept",
             why=(
                 f"{len(history.messages)} visible messages{folded}; "
-                f"{report.mode} read of {report.bytes_read} of {report.bytes_total} bytes"
+                f"{READ[report.mode]}, {report.bytes_read} of {report.bytes_total} bytes read"
             ),
             count_after=len(history.messages),
             tokens_after=total(runtime.context.counter, history.messages),

@@ -119,9 +119,8 @@ class Resolution:
         """Keep other programs from the transcript until the turn ends, or until it should long have ended."""
         settings = self.context.settings
         longest_ms = max(TRANSCRIPT_HOLD_MS, settings.timeout_seconds * 1000 + HOLD_BEYOND_TIMEOUT_MS)
-        if self.context.live:
-            wait_ms = settings.session.busy_timeout_ms
-            self.context.sessions.hold_transcript(key, path, timeout_ms=wait_ms, max_hold_ms=longest_ms)
+        wait_ms = settings.session.busy_timeout_ms
+        self.context.sessions.hold_transcript(key, path, timeout_ms=wait_ms, max_hold_ms=longest_ms)
 
     def _decide(self, key: str, entry: Entry | None, parent: Entry | None) -> Resolved:
         context, inbound = self.context, self.inbound
@@ -248,7 +247,7 @@ def _route(asked: Asked) -> tuple[Route, str]:
 
 
 def _open(facts: SessionFacts, context: TurnContext) -> Transcript:
-    return Transcript.open(
+    return context.transcripts.open(
         facts.path,
         session_id=facts.session_id,
         clock=context.clock,

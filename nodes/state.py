@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typing_extensions import TypedDict
 
+from stores.kept_transcripts import KeptTranscripts
 from turngraph.clock import Clock, Ids
 from turngraph.decisions import Decision, NodeRun, Origin
 from turngraph.hook_results import AgentStart, HookContext
@@ -231,7 +232,7 @@ class TurnContext:
             others.
         tools: tools that this run may use, in their fixed order.
         unavailable_tools: name -> reason, for tools that this run does not get.
-        sessions, media: stores. ``transcript`` is set by ``resolve_session``.
+        sessions, media: stores. ``transcript`` is set by ``resolve_session``, which takes it from ``transcripts``.
         hooks: plugin hooks.
         collector: trace of the turn.
         cancel: set to stop the turn.
@@ -266,6 +267,7 @@ class TurnContext:
     summariser: Model | None = None
     summariser_fallbacks: tuple[Model, ...] = ()
     flush_model: Model | None = None
+    transcripts: KeptTranscripts = field(default_factory=KeptTranscripts)
     transcript: Transcript | None = None
     collector: Collector = field(default_factory=Collector)
     cancel: asyncio.Event = field(default_factory=asyncio.Event)

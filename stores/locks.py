@@ -76,18 +76,8 @@ def hold_lock(
     Raises:
         SessionBusy: a live process holds it for longer than ``timeout_ms``; with its pid and since when.
     """
-    lock = _real(path)
-    _acquire(lock, timeout_ms, stale_ms)
-    watchdog = threading.Timer(max_hold_ms / 1000, _give_up, [lock]) if max_hold_ms is not None else None
-    if watchdog:
-        watchdog.daemon = True
-        watchdog.start()
-    try:
+    with _hold_file(_real(path), timeout_ms, stale_ms, max_hold_ms):
         yield
-    finally:
-        if watchdog:
-            watchdog.cancel()
-        _release(lock)
 
 
 @contextmanager
@@ -104,10 +94,25 @@ def hold_exclusive(path: Path, *, timeout_ms: int = LOCK_TIMEOUT_MS, stale_ms: i
     _enter_queue(str(lock), timeout_ms)
     try:
         left = timeout_ms - int((time.monotonic() - started) * 1000)
-        with hold_lock(path, timeout_ms=max(0, left), stale_ms=stale_ms):
+        with _hold_file(lock, max(0, left), stale_ms):
             yield
     finally:
         _leave_queue(str(lock))
+
+
+@contextmanager
+def _hold_file(lock: Path, timeout_ms: int, stale_ms: int, max_hold_ms: int | None = None) -> Iterator[None]:
+    _acquire(lock, timeout_ms, stale_ms)
+    watchdog = threading.Timer(max_hold_ms / 1000, _give_up, [lock]) if max_hold_ms is not None else None
+    if watchdog:
+        watchdog.daemon = True
+        watchdog.start()
+    try:
+        yield
+    finally:
+        if watchdog:
+            watchdog.cancel()
+        _release(lock)
 
 
 def sweep_stale_locks(folder: Path, *, stale_ms: int = TRANSCRIPT_STALE_MS) -> list[Path]:

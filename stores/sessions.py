@@ -202,13 +202,18 @@ class SessionStore:
         Raises:
             SessionBusy: another turn runs for longer than ``timeout_ms``.
         """
-        async with turn_lock(self.turn_file(key), timeout_ms=timeout_ms, purpose=purpose):
-            self._held[key] = {}
-            try:
-                yield
-            finally:
-                for lock in self._held.pop(key).values():
-                    lock.close()
+        async with turn_lock(self.turn_file(key), timeout_ms=timeout_ms, purpose=purpose), self.turn_alone(key):
+            yield
+
+    @asynccontextmanager
+    async def turn_alone(self, key: str) -> AsyncIterator[None]:
+        """Run a turn of a session key in a copy that no other process knows; see :meth:`turn`."""
+        self._held[key] = {}
+        try:
+            yield
+        finally:
+            for lock in self._held.pop(key).values():
+                lock.close()
 
     def hold_transcript(self, key: str, path: Path, *, timeout_ms: int, max_hold_ms: int = TRANSCRIPT_HOLD_MS) -> None:
         """Hold the lock file of a transcript until the running turn of ``key`` ends, so that OpenClaw keeps out.

@@ -30,6 +30,9 @@ class Settings:
         return Settings(self.thinking_level or older.thinking_level, self.model or older.model)
 
 
+LookedUp = tuple[Settings, str | None]
+
+
 @dataclass(frozen=True, slots=True)
 class SessionContext:
     """What a model would see of a session.
@@ -43,7 +46,7 @@ class SessionContext:
 
     messages: tuple[Message, ...]
     compaction: Entry | None
-    lookup: Callable[[], tuple[Settings, str | None]]
+    lookup: Callable[[], LookedUp]
 
     @property
     def thinking_level(self) -> str:
@@ -81,6 +84,12 @@ def model_of(entry: Entry) -> tuple[str, str] | None:
     else:
         return None
     return (provider, model) if isinstance(provider, str) and isinstance(model, str) else None
+
+
+def name_of(raw: Mapping[str, Any]) -> str | None:
+    """Return the session name that an entry gives, ``None`` when it gives none."""
+    name = raw.get("name") if raw.get("type") == "session_info" else None
+    return name.strip() or None if isinstance(name, str) else None
 
 
 def visible_entries(path: Sequence[Entry]) -> tuple[Entry, ...]:

@@ -8,8 +8,7 @@ Source: spec/sessions.md 4.4 to 4.6, design decisions 2 and 3.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from types import EllipsisType
@@ -17,14 +16,17 @@ from typing import Any, Literal
 
 from stores.transcript_appending import Stamp, stamp_of
 from stores.transcript_context import (
+    LookedUp,
     SessionContext,
     Settings,
     message_of,
+    name_of,
     replaced_by,
     settings_of,
+    speaks,
     visible_entries,
 )
-from stores.transcript_entries import CURRENT_VERSION, Entry, Raw, entry_of, has_id
+from stores.transcript_entries import CURRENT_VERSION, SUMMARY_BOUNDARIES, Entry, Raw, entry_of, has_id
 from stores.transcript_reading import (
     FIRST_BLOCK_BYTES,
     FileRead,
@@ -48,14 +50,15 @@ class OpenReport:
     """How a transcript was opened.
 
     Attributes:
-        mode: ``tail`` (visible part only), ``full`` or ``new`` (there is no file yet).
+        mode: ``tail`` (visible part only), ``full``, ``new`` (there is no file yet) or ``kept`` (taken up again, only
+            what others appended meanwhile was read).
         bytes_read, bytes_total: distinct bytes read, size of the file; duration_ms: wall time.
         broken_lines: numbers of lines that were left out; torn_bytes: size of an unfinished last line.
         repairs: what was mended in memory, one sentence each; our first append makes it durable.
         version: version of the file.
     """
 
-    mode: Literal["tail", "full", "new"]
+    mode: Literal["tail", "full", "new", "kept"]
     bytes_read: int
     bytes_total: int
     duration_ms: float
@@ -91,6 +94,8 @@ class TranscriptView:
         self._mended = Mended(None, [], CURRENT_VERSION, frozenset(), ())
         self._messages: dict[str, Message] = {}
         self._context: SessionContext | None = None
+        self._looked_up: LookedUp | None = None
+        self._outgrown = False  # a compaction or reset came since it was read: not all that is held is visible
         self._load(full=full)
 
     def entries(self) -> Sequence[Entry]:
@@ -101,6 +106,18 @@ class TranscriptView:
     def is_complete(self) -> bool:
         """Whether everything was read."""
         return self._start == 0
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of the file that are held as entries."""
+        return self._stamp.size - self._start
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether a later turn may go on with what is held: there is a file, it is sound, and all of it is visible."""
+        report = self.report
+        sound = not (self._mended.repairs or report.broken_lines or report.torn_bytes)
+        return self._stamp.inode is not None and sound and not self._outgrown
 
     def entry(self, entry_id: str) -> Entry:
         """Return an entry by id; one that the tail read did not meet makes everything be read.
@@ -151,7 +168,7 @@ class TranscriptView:
             yield tuple(turn)
 
     def context(self) -> SessionContext:
-        """Build what a model would see; kept until the next append."""
+        """Return what a model would see; built once, then every append adds to it."""
         if self._context is None:
             self._context = self._build_context()
         return self._context
@@ -187,7 +204,8 @@ class TranscriptView:
 
     def close(self) -> None:
         """Forget what was read; the file itself is never held open."""
-        self._entries, self._by_id, self._messages, self._context = [], {}, {}, None
+        self._entries, self._by_id, self._messages = [], {}, {}
+        self._context = self._looked_up = None
 
     def _load(self, *, full: bool) -> None:
         started = monotonic_ms()
@@ -224,7 +242,8 @@ class TranscriptView:
         self._start = read.start
         self._ends_with_lf = read.ends_with_lf
         self.leaf_id = mended.entries[-1].id if mended.entries else None
-        self._context = None
+        self._context = self._looked_up = None
+        self._outgrown = False
 
     def _path(self, leaf_id: str | None) -> VisiblePath:
         path = visible_path(self._by_id, leaf_id, whole=self.is_complete)
@@ -234,19 +253,34 @@ class TranscriptView:
         return visible_path(self._by_id, leaf_id, whole=True)
 
     def _build_context(self) -> SessionContext:
-        leaf = self.leaf_id
-        path = self._path(leaf).entries
+        path = self._path(self.leaf_id).entries
         replaced = replaced_by(path) if self.is_complete else ()
         with no_collection():
             messages = tuple(self._message(entry, replaced) for entry in visible_entries(path))
         at = last_boundary(path)
         compaction = path[at] if at is not None and path[at].type == "compaction" else None
+        return SessionContext(messages, compaction, self._look_up)
 
-        @cache
-        def lookup() -> tuple[Settings, str | None]:
-            return self._settings(leaf), self._name()
+    def _look_up(self) -> LookedUp:
+        if self._looked_up is None:
+            self._looked_up = self._settings(self.leaf_id), self._name()
+        return self._looked_up
 
-        return SessionContext(messages, compaction, lookup)
+    def _remember(self, entries: Sequence[Entry], stamp: Stamp) -> None:
+        """Take in entries that stand behind what was read."""
+        self._stamp = stamp
+        for entry in entries:
+            self._entries.append(entry)
+            self._by_id[entry.id] = entry
+            self._outgrown |= entry.type in SUMMARY_BOUNDARIES
+            if entry.type in SUMMARY_BOUNDARIES or entry.parent_id != self.leaf_id:
+                self._context = self._looked_up = None
+            if self._context is not None and speaks(entry):
+                self._context = replace(self._context, messages=(*self._context.messages, self.message(entry)))
+            if self._looked_up is not None:
+                settings, name = self._looked_up
+                self._looked_up = settings_of((entry,)).over(settings), name_of(entry.raw) or name
+            self.leaf_id = entry.id
 
     def _message(self, entry: Entry, replaced: tuple[str, ...]) -> Message:
         message = self._messages.get(entry.id)
@@ -282,9 +316,8 @@ class TranscriptView:
         read = (entry.raw for entry in reversed(self._entries))
         carried = self._carried()
         for raw in read if carried else chain(read, self._rows_before("session_info")):
-            name = raw.get("name") if raw.get("type") == "session_info" else None
-            if isinstance(name, str) and name.strip():
-                return name.strip()
+            if name := name_of(raw):
+                return name
         name = carried.get("name")
         return name if isinstance(name, str) else None
 

@@ -25,7 +25,7 @@ from stores.transcript_entries import CURRENT_VERSION, LEAF_TYPE, Entry, Raw, du
 from stores.transcript_reading import FIRST_BLOCK_BYTES, read_forward
 from stores.transcript_repair import Mended, write_mended
 from stores.transcript_view import OWN_FIELD, OpenReport, TranscriptView
-from turngraph.clock import Clock, Ids, iso_ms
+from turngraph.clock import Clock, Ids, iso_ms, monotonic_ms
 from turngraph.errors import TranscriptError
 from turngraph.messages import Message
 
@@ -84,6 +84,24 @@ class Transcript(TranscriptView):
         if session_key is not None:
             header[OWN_FIELD] = {"sessionKey": session_key}
         return cls(path, header, clock, ids, full=full, read_only=read_only, first_block=first_block)
+
+    def resume(self, clock: Clock, ids: Ids) -> bool:
+        """Take up a transcript that a turn left behind, with whatever others appended since.
+
+        ``False`` when the file has to be opened anew: it is gone, was rewritten, or a compaction has come since it
+        was read, so that a new reader would hold less.
+        """
+        started, before = monotonic_ms(), self._stamp
+        try:
+            stamp = stamp_of(self.path)
+            known = stamp == before or (self._has_grown(stamp) and self._take_new(before.size, stamp))
+        except OSError:
+            return False  # opening it says why
+        if not known or not self.is_resumable:
+            return False
+        self._clock, self._ids = clock, ids
+        self.report = OpenReport("kept", stamp.size - before.size, stamp.size, monotonic_ms() - started)
+        return True
 
     def append_message(
         self, message: Message, *, durable: bool = False, parent: str | EllipsisType | None = ..., **extra: Any
@@ -256,11 +274,13 @@ class Transcript(TranscriptView):
             return
         if stamp.inode is None:
             raise TranscriptError(f"{self.path} is gone: archived or deleted meanwhile; open the session again")
-        grown = stamp.inode == self._stamp.inode and stamp.size > self._stamp.size and self._ends_with_lf
-        if grown and self._take_new(self._stamp.size, stamp):
+        if self._has_grown(stamp) and self._take_new(self._stamp.size, stamp):
             return
         self._messages.clear()
         self._load(full=self.is_complete and self._stamp.inode is not None)
+
+    def _has_grown(self, stamp: Stamp) -> bool:
+        return stamp.inode == self._stamp.inode and stamp.size > self._stamp.size and self._ends_with_lf
 
     def _take_new(self, start: int, stamp: Stamp) -> bool:
         with self.path.open("rb") as file:
@@ -306,14 +326,6 @@ class Transcript(TranscriptView):
         self._ends_with_lf = True
         self._remember(entries, stamp)
         return entries
-
-    def _remember(self, entries: Sequence[Entry], stamp: Stamp) -> None:
-        self._stamp = stamp
-        self._entries.extend(entries)
-        self._by_id.update((entry.id, entry) for entry in entries)
-        if entries:
-            self.leaf_id = entries[-1].id
-        self._context = None
 
     def _copied(self, entry: Entry, renamed: Mapping[str, str], parent: str | None, new: Message | None) -> Raw:
         raw = {**entry.raw, "id": renamed[entry.id], "parentId": parent}

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stores.home import Home
+from stores.kept_transcripts import KeptTranscripts
 from turngraph.clock import Clock, Ids, RandomIds, SystemClock
 from turngraph.decisions import TurnTrace
 from turngraph.errors import NotFound
@@ -152,6 +153,7 @@ class Agent:
         self.clock = clock or SystemClock()
         self.ids = ids or RandomIds()
         self.playing: dict[str, Model] = {}  # models that play a file, by name
+        self.transcripts = KeptTranscripts()
         self._index: MemoryIndex | None = None
         self._background: set[asyncio.Future[Any]] = set()
         self._receiver = Receiver(self)

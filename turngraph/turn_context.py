@@ -62,6 +62,7 @@ def build_context(agent: Agent, inbound: Inbound) -> TurnContext:
         summariser=_named(settings.compaction.model.primary if settings.compaction.model else None, agent),
         flush_model=_named(settings.compaction.memory_flush.model, agent),
         sessions=store,
+        transcripts=agent.transcripts,
         media=MediaStore(agent.home.media_dir(agent.id)),
         hooks=agent.hooks or Hooks.load(settings, agent.home),
         collector=collector,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 from graphs.run_turn import TurnOutcome, run_turn
 from nodes.state import TurnContext
 from stores.home import Home
+from stores.kept_transcripts import KeptTranscripts
 from stores.media import MediaStore
 from stores.sessions import SessionStore
 from turngraph.clock import DerivedIds, FixedClock
@@ -116,6 +116,7 @@ class Replay:
         self._clock = FixedClock(session.turns[0].at)
         self._ids = DerivedIds(session.session_id)
         self._store = SessionStore.of_agent(self._home, settings, self._clock, self._ids)
+        self._transcripts = KeptTranscripts()
         self._store.durable = False  # a working copy: nothing is lost that cannot be replayed
         self._facts = as_model and replace(as_model, context_window=window_tokens)
         self._keeps_facts = as_model is not None
@@ -152,7 +153,8 @@ class Replay:
             kind="replay",
         )
         try:
-            outcome: TurnOutcome | None = await run_turn(inbound, context, sink=self.sink, lock=nullcontext())
+            alone = self._store.turn_alone(self._key)
+            outcome: TurnOutcome | None = await run_turn(inbound, context, sink=self.sink, lock=alone)
         except Exception:  # the trace has it; what a replay shows includes turns that fail
             outcome = None
         trace = self._priced(outcome.trace if outcome else self.sink.traces[-1], calls)
@@ -183,6 +185,7 @@ class Replay:
             counter=self._counter,
             model=RecordedModel(recorded.answers, self._model_facts(recorded), clock=self._clock, watch=watch),
             sessions=self._store,
+            transcripts=self._transcripts,
             media=MediaStore(self._home.media_dir(self._settings.agent_id)),
             hooks=Hooks.empty(),
             summariser=self._summariser,
