@@ -9,6 +9,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from graphs.agent_loop import build_agent_loop
+from graphs.choice import Choice
 from graphs.observed import observed
 from nodes.budget import budget
 from nodes.command import command
@@ -32,11 +33,6 @@ TurnGraph = CompiledStateGraph[TurnState, TurnContext, TurnState, TurnState]
 RECURSION_LIMIT = 5000
 
 
-def route(state: TurnState) -> str:
-    """Return the choice of the last node that chose."""
-    return state["route"]
-
-
 @cache
 def turn_graph() -> TurnGraph:
     """Return the turn graph of this process, compiled once; everything that varies is in its context."""
@@ -52,6 +48,7 @@ def build_turn_graph() -> TurnGraph:
     )
     for node in nodes:
         graph.add_node(node.__name__, observed(node, schema=TurnState))
+    route = Choice("route")
     graph.add_edge(START, "resolve_session")
     graph.add_conditional_edges(
         "resolve_session", route, {"turn": "load_bootstrap", "command": "command", "compact now": "load_history"}
