@@ -125,7 +125,7 @@ def _compaction_reason(tokens: int, shrinking_is_enough: bool, limits: Limits, c
     if due and not shrinking_is_enough:
         return "above the threshold"
     most = settings.max_active_transcript_bytes
-    if settings.enabled and most and (active := active_bytes(context)) > most:
+    if settings.enabled and most and (active := active_bytes(context, most)) > most:
         return f"{active} bytes of active transcript, maxActiveTranscriptBytes {most}"
     return ""
 
@@ -147,7 +147,7 @@ def _flush_reason(state: TurnState, tokens: int, compact: str, limits: Limits, c
     if threshold > 0 and (compact or flush_is_due(tokens, threshold, entry)):
         return f"not yet flushed in this compaction cycle, flush from {threshold}"
     forced = flush.force_flush_transcript_bytes
-    if forced and (active := active_bytes(context)) >= forced:
+    if forced and (active := active_bytes(context, forced)) >= forced:
         return f"{active} bytes since the last compaction, forceFlushTranscriptBytes {forced}"
     return ""
 
@@ -160,8 +160,13 @@ def workspace_is_writable(session: SessionFacts, context: TurnContext) -> bool:
     return not sandboxed or sandbox.workspace_access == "rw"
 
 
-def active_bytes(context: TurnContext) -> int:
-    """Return the size of the branch after the last compaction, as it stands on disk."""
+def active_bytes(context: TurnContext, limit: int) -> int:
+    """Return the size of the branch after the last compaction, as it stands on disk.
+
+    While everything that was read is below ``limit``, that is returned without a look at the entries.
+    """
+    if context.opened.bytes_held < limit:
+        return context.opened.bytes_held
     size = 0
     for entry in reversed(context.opened.branch()):
         if entry.type in ("compaction", "reset"):

@@ -100,22 +100,18 @@ def check_route(tokens: int, window_tokens: int, reserve_tokens: int, reducible_
 
 def cap_results(messages: Sequence[Message], limit: int) -> Step:
     """Cut every tool result to ``limit`` weighted characters; what fits stays the same object."""
-    out: list[Message] = []
-    cut: list[Message] = []
-    before = after = 0
-    for message in messages:
-        if message.raw.get("role") == "toolResult":
-            capped = truncate_result(message, limit)
-            if capped is not message:
-                cut.append(message)
-                before += result_chars(message)
-                after += result_chars(capped)
-                message = capped
-        out.append(message)
-    if not cut:
+    capped = {
+        index: shorter
+        for index, message in enumerate(messages)
+        if message.raw.get("role") == "toolResult" and (shorter := truncate_result(message, limit)) is not message
+    }
+    if not capped:
         return Step(as_tuple(messages))
+    out = tuple(capped.get(index, message) for index, message in enumerate(messages))
+    cut = [messages[index] for index in capped]
+    before, after = sum(map(result_chars, cut)), sum(map(result_chars, capped.values()))
     why = f"{len(cut)} tool results above {limit} weighted characters: {before} -> {after}"
-    return Step(tuple(out), (_cut_decision("truncated", why, cut, before, after),))
+    return Step(out, (_cut_decision("truncated", why, cut, before, after),))
 
 
 def _cut_decision(what: Any, why: str, cut: Sequence[Message], before: int, after: int) -> Decision:

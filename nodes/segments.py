@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nodes.state import ContextNote, Section
 from turngraph.decisions import Origin, Segment, SegmentKind
@@ -55,25 +55,32 @@ def _tool_segments(tools: Sequence[ToolSpec], counter: Counter) -> Iterator[Segm
 
 
 def _message_segments(parts: PromptParts, counter: Counter) -> Iterator[Segment]:
+    key = ("segments", counter.name)
     for message in parts.messages:
-        origin = message.origin or _UNKNOWN
-        kind: SegmentKind = "history message"
-        if origin.kind == "summary":
-            kind = "summary"
-        elif origin.entry_id is not None and origin.entry_id == parts.current_entry_id:
-            kind = "current message"
-        for index, block in enumerate(message.blocks):
-            text, extra_tokens = _block(block)
-            yield Segment(
-                kind,
-                message.role,
-                text,
-                counter.text(text) + extra_tokens,
-                origin,
-                name=message.tool_name or None,
-                block=index,
-                derived=message.derived,
+        segments = message.fact(key, lambda message: tuple(_of_message(message, counter)))
+        if parts.current_entry_id is not None and message.entry_id == parts.current_entry_id:
+            segments = tuple(
+                replace(segment, kind="current message") if segment.kind == "history message" else segment
+                for segment in segments
             )
+        yield from segments
+
+
+def _of_message(message: Message, counter: Counter) -> Iterator[Segment]:
+    origin = message.origin or _UNKNOWN
+    kind: SegmentKind = "summary" if origin.kind == "summary" else "history message"
+    for index, block in enumerate(message.blocks):
+        text, extra_tokens = _block(block)
+        yield Segment(
+            kind,
+            message.role,
+            text,
+            counter.text(text) + extra_tokens,
+            origin,
+            name=message.tool_name or None,
+            block=index,
+            derived=message.derived,
+        )
 
 
 def _note_segments(notes: Sequence[ContextNote], counter: Counter) -> Iterator[Segment]:

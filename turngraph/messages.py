@@ -69,10 +69,11 @@ class Message:
     def fact(self, name: Hashable, compute: Callable[[Message], Value]) -> Value:
         """Return a fact about this message, computed once under that name: the mapping never changes."""
         known = self._known
-        if name not in known:
-            known[name] = compute(self)
-        value: Value = known[name]
-        return value
+        try:
+            return known[name]  # type: ignore[no-any-return]
+        except KeyError:
+            value = known[name] = compute(self)
+            return value
 
     @property
     def digest(self) -> bytes:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from nodes.history.step import Rule, Step, as_tuple
+from nodes.history.step import Rule, Step, as_tuple, decide
 from turngraph.images import fit_image
 from turngraph.media_markers import IMAGE_REMOVED, REFERENCE, REFERENCE_REMOVED
 from turngraph.media_types import media_type
@@ -76,14 +76,15 @@ def prune_processed(messages: Sequence[Message], kept_turns: int = KEPT_TURNS) -
     cut = _first_kept(messages, kept_turns)
     if cut == 0:
         return Step(as_tuple(messages))
-    old = {id(message) for message in messages[:cut]}
-    rule = Rule(
-        lambda message: message.fact("processed", _processed) if id(message) in old else message,
-        frozenset({"user", "toolResult"}),
-        "earlier messages without the images the model has seen",
-        "cleared",
-    )
-    return rule(messages)
+    changed = {
+        index: new for index, message in enumerate(messages[:cut]) if (new := _without_media(message)) is not message
+    }
+    if not changed:
+        return Step(as_tuple(messages))
+    out = tuple(changed.get(index, message) for index, message in enumerate(messages))
+    why = f"{len(changed)} earlier messages without the images the model has seen"
+    touched = [messages[index] for index in changed]
+    return Step(out, (decide("cleared", why, touched, len(messages), len(messages)),))
 
 
 def _first_kept(messages: Sequence[Message], kept_turns: int) -> int:
@@ -101,7 +102,13 @@ def _first_kept(messages: Sequence[Message], kept_turns: int) -> int:
     return 0
 
 
+def _without_media(message: Message) -> Message:
+    return message.fact("processed", _processed)
+
+
 def _processed(message: Message) -> Message:
+    if message.raw.get("role") not in ("user", "toolResult"):
+        return message
     content = message.raw.get("content")
     if isinstance(content, str):
         text = _without_references(content)

@@ -5,7 +5,7 @@ Nothing a user wrote is lost here: turns of one role are joined, in their order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -30,10 +30,9 @@ def apply_turn_rules(messages: Sequence[Message], policy: TranscriptPolicy, now_
     passes: list[Pass] = []
     if signed and has_thinking(messages):
         passes.append(lambda m: strip_unsigned(m, latest_too=True))
-    # Pairing has seen to the calls of all other turns; what a failed one leaves behind is looked at again.
     failed = any(message.raw.get("stopReason") in FAILED for message in messages)
     if failed:
-        passes.append(drop_dangling)
+        passes.append(lambda m: drop_dangling(m, failed_only=True))
     passes.append(_answer_rules(failed and policy.responses, failed, refuses_blank, signed))
     if policy.alternates:
         passes.append(merge_assistants)
@@ -119,30 +118,40 @@ def _blocks(message: Message) -> list[Any]:
     return content if isinstance(content, list) else []
 
 
-def drop_dangling(messages: Sequence[Message]) -> Step:
+def drop_dangling(messages: Sequence[Message], *, failed_only: bool = False) -> Step:
     """Drop calls that no result answers before the next assistant message.
 
     A turn with thinking keeps all its calls or none, since its signature covers them. The calls of the newest
-    message stay (their results are still to come), unless it failed.
+    message stay (their results are still to come), unless it failed. ``failed_only`` looks at failed messages alone:
+    pairing has seen to the calls of all others.
     """
-    out: list[Message] = []
-    touched: list[Message] = []
-    gone: set[str] = set()
+    changed: dict[int, Message | None] = {}
     for index, message in enumerate(messages):
-        role = message.raw.get("role")
-        if role == "toolResult" and gone and message.tool_call_id in gone:
-            touched.append(message)
+        raw = message.raw
+        if raw.get("role") != "assistant" or (failed_only and raw.get("stopReason") not in FAILED):
             continue
-        new = message
-        if role == "assistant":
-            new, gone = _without_dangling(message, messages, index)
-            if new is not message:
-                touched.append(message)
-        out.append(new)
-    if not touched:
+        new, gone = _without_dangling(message, messages, index)
+        if new is not message:
+            changed[index] = new
+            changed.update((place, None) for place in _results_of(gone, messages, index))
+    if not changed:
         return Step(as_tuple(messages))
+    left = (changed.get(place, message) for place, message in enumerate(messages))
+    out = tuple(message for message in left if message is not None)
+    touched = [messages[place] for place in sorted(changed)]
     why = f"{len(touched)} messages around calls that were never answered"
-    return Step(tuple(out), (decide("repaired", why, touched, len(messages), len(out)),))
+    return Step(out, (decide("repaired", why, touched, len(messages), len(out)),))
+
+
+def _results_of(gone: set[str], messages: Sequence[Message], index: int) -> Iterator[int]:
+    """Yield the places of results of calls that are gone, up to the next assistant message."""
+    for place in range(index + 1, len(messages)):
+        message = messages[place]
+        role = message.raw.get("role")
+        if role == "assistant":
+            return
+        if role == "toolResult" and message.tool_call_id in gone:
+            yield place
 
 
 def _without_dangling(message: Message, messages: Sequence[Message], index: int) -> tuple[Message, set[str]]:
@@ -159,10 +168,13 @@ def _without_dangling(message: Message, messages: Sequence[Message], index: int)
         return message, set()
     if any(isinstance(block, dict) and block.get("type") in THINKING_TYPES for block in content):
         open_calls = set(calls)
-    kept = [block for block in content if _call_id(block) not in open_calls]
-    if not kept and not failed:
-        kept = [text_block(CALLS_OMITTED)]
-    return message.evolve(content=kept), open_calls
+    left = message.fact(("without calls", *sorted(open_calls)), lambda m: _without_calls(m, open_calls, failed))
+    return left, open_calls
+
+
+def _without_calls(message: Message, open_calls: set[str], failed: bool) -> Message:
+    kept = [block for block in message.raw["content"] if _call_id(block) not in open_calls]
+    return message.evolve(content=kept if kept or failed else [text_block(CALLS_OMITTED)])
 
 
 def _call_ids(content: Sequence[Any]) -> list[str]:
