@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from nodes.state import TurnContext, TurnState
 from turngraph.clock import monotonic_ms
 from turngraph.decisions import NodeRun
+from turngraph.history import digest_of
+from turngraph.tokens import total
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
@@ -94,9 +96,6 @@ def _node_run(
     duration_ms = monotonic_ms() - start_ms
     before = state.get("messages")
     after = update.get("messages", before)
-    weigh = context.collector.weigh
-    tokens_in = None if before is None else weigh(before, context.counter)[0]
-    tokens_out, sha256 = (None, None) if after is None else weigh(after, context.counter)
     return NodeRun(
         ordinal=ordinal,
         node=name,
@@ -104,9 +103,9 @@ def _node_run(
         duration_ms=duration_ms,
         messages_in=None if before is None else len(before),
         messages_out=None if after is None else len(after),
-        tokens_in=tokens_in,
-        tokens_out=tokens_out,
-        digest=sha256,
+        tokens_in=None if before is None else total(context.counter, before),
+        tokens_out=None if after is None else total(context.counter, after),
+        digest=None if after is None else digest_of(after),
         route=update.get("route") or update.get("step"),
         why=update.get("why"),
         error=error,

@@ -17,6 +17,7 @@ from nodes.history.step import as_tuple
 from stores.media import MediaFact
 from turngraph.decisions import Decision
 from turngraph.errors import NotFound
+from turngraph.history import places
 from turngraph.images import Picture
 from turngraph.inbound import Attachment
 from turngraph.media_markers import (
@@ -225,7 +226,7 @@ def attach_images(
 def show_images(messages: Sequence[Message], context: TurnContext) -> tuple[tuple[Message, ...], tuple[Decision, ...]]:
     """Attach the newest images of the turn's transcript, as far as the history rule keeps them in sight."""
     settings, media = context.settings, context.media
-    if not any(message.fact("may have images", _may_have_images) for message in messages):
+    if not _WITH_IMAGES(messages):
         return as_tuple(messages), ()
     in_sight = prune_processed(messages)
     shown = attach_images(
@@ -262,6 +263,9 @@ def _facts_of(messages: Iterable[Message], context: TurnContext) -> dict[str, tu
 
 def _may_have_images(message: Message) -> bool:
     return _may_name_a_file(message) or bool(_image_blocks(message))
+
+
+_WITH_IMAGES = places(lambda message: message.fact("may have images", _may_have_images))
 
 
 def _may_name_a_file(message: Message) -> bool:

@@ -20,6 +20,7 @@ from nodes.state import Reply, TurnContext
 from turngraph.clock import to_ms
 from turngraph.decisions import Decision
 from turngraph.errors import ModelError
+from turngraph.history import as_history
 from turngraph.messages import Message
 from turngraph.models.model import Delta, Exhausted, Model, ModelFacts, ModelRequest
 from turngraph.models.recorded import RecordedModel
@@ -61,7 +62,7 @@ async def model(state: LoopState, runtime: Runtime[TurnContext]) -> dict[str, An
     answer = normalize_model_output(answer, tuple(tool.name for tool in request.tools))
     written = await record(answer, runtime)
     decisions = (*decisions, *written.decisions)
-    messages = (*state["messages"], *written.messages)
+    messages = as_history(state["messages"]).plus(*written.messages)
     update: dict[str, Any] = {"messages": messages, "model_calls": calls + 1}
     stopped = answer.stop_reason in ("error", "aborted")
     pending = () if stopped else tuple(call for message in written.messages for call in message.tool_calls)
@@ -75,7 +76,7 @@ async def model(state: LoopState, runtime: Runtime[TurnContext]) -> dict[str, An
     if more:
         for message in queued:
             emit_message(runtime, message)
-        return update | {"messages": (*messages, *queued), "step": "queued messages", "decisions": decisions}
+        return update | {"messages": messages.plus(*queued), "step": "queued messages", "decisions": decisions}
     return update | {
         "step": "done",
         "route": "answered",

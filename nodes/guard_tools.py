@@ -7,7 +7,7 @@ placeholder. Source: spec/context.md sections 1 and 5, known-faults 4.2.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +16,7 @@ from nodes.history.sizes import IMAGE_CHARS, guard_chars
 from nodes.history.step import Step, as_tuple, chain
 from nodes.state import TurnContext, TurnState
 from turngraph.decisions import Decision
+from turngraph.history import Fold, places, replaced
 from turngraph.messages import Message, entry_ids, text_block
 from turngraph.text import weighted_chars
 from turngraph.tokens import Counter, total
@@ -100,18 +101,19 @@ def check_route(tokens: int, window_tokens: int, reserve_tokens: int, reducible_
 
 def cap_results(messages: Sequence[Message], limit: int) -> Step:
     """Cut every tool result to ``limit`` weighted characters; what fits stays the same object."""
-    capped = {
-        index: shorter
-        for index, message in enumerate(messages)
-        if message.raw.get("role") == "toolResult" and (shorter := truncate_result(message, limit)) is not message
-    }
-    if not capped:
+    too_long = places(lambda message: _is_longer(message, limit), ("too long", limit))(messages)
+    if not too_long:
         return Step(as_tuple(messages))
-    out = tuple(capped.get(index, message) for index, message in enumerate(messages))
-    cut = [messages[index] for index in capped]
-    before, after = sum(map(result_chars, cut)), sum(map(result_chars, capped.values()))
+    capped: dict[int, Message | None] = {place: truncate_result(messages[place], limit) for place in too_long}
+    out = replaced(messages, capped, ("cut", limit))
+    cut = [messages[place] for place in too_long]
+    before, after = sum(map(result_chars, cut)), sum(result_chars(truncate_result(m, limit)) for m in cut)
     why = f"{len(cut)} tool results above {limit} weighted characters: {before} -> {after}"
     return Step(out, (_cut_decision("truncated", why, cut, before, after),))
+
+
+def _is_longer(message: Message, limit: int) -> bool:
+    return message.raw.get("role") == "toolResult" and truncate_result(message, limit) is not message
 
 
 def _cut_decision(what: Any, why: str, cut: Sequence[Message], before: int, after: int) -> Decision:
@@ -330,9 +332,13 @@ def _fits(messages: tuple[Message, ...], window: Window, counter: Counter, limit
 
 def reducible_chars(messages: Sequence[Message], limits: ResultLimits) -> int:
     """Return how many weighted characters of tool output could go: what is above the minimum of each result."""
-    sizes = [result_chars(message) for message in messages if message.raw.get("role") == "toolResult"]
     floor = min(MIN_KEEP_CHARS, limits.per_result)
-    return sum(max(0, size - floor) for size in sizes)
+
+    def add(chars: int, more: Iterable[Message], _start: int) -> int:
+        results = (message for message in more if message.raw.get("role") == "toolResult")
+        return chars + sum(max(0, result_chars(message) - floor) for message in results)
+
+    return Fold(0, add, ("reducible", floor))(messages)
 
 
 async def guard_tools(state: TurnState, runtime: Runtime[TurnContext]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from turngraph.clock import to_ms
 from turngraph.decisions import Decision
 from turngraph.errors import ModelError
 from turngraph.extractive import extractive_facts
+from turngraph.history import as_history
 from turngraph.messages import Message, text_block, tool_result_message, user_message
 from turngraph.models.model import Finished, Model, ModelRequest
 from turngraph.tokens import Counter, total
@@ -171,7 +172,7 @@ async def _ask(
             result = await _run_tool(tool, call.name, call.arguments, context)
             written += _bytes(result)
             results.append(tool_result_message(call, result.content, context.clock.now(), is_error=result.is_error))
-        messages = (*messages, answer, *results)
+        messages = as_history(messages).plus(answer, *results)
     return Flushed("succeeded", model.facts.name, f"stopped after {MAX_MODEL_CALLS} model calls", written, usage)
 
 

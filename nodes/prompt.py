@@ -19,6 +19,7 @@ from stores.transcript_context import DEFAULT_THINKING_LEVEL
 from stores.transcript_entries import Entry
 from turngraph.decisions import Decision
 from turngraph.errors import error_name
+from turngraph.history import as_history
 from turngraph.messages import Message, text_block, user_message
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ async def _append_user(
     for appended in written.messages:
         emit_message(runtime, appended)
     entry_id = written.messages[-1].entry_id if written.messages else None
-    return (*opening.messages, *written.messages), entry_id, (*decisions, *written.decisions)
+    return as_history(opening.messages).plus(*written.messages), entry_id, (*decisions, *written.decisions)
 
 
 def _set_thinking(session: SessionFacts, context: TurnContext) -> tuple[Decision, ...]:

@@ -15,6 +15,7 @@ from nodes.record import record
 from nodes.state import TurnContext
 from turngraph.clock import monotonic_ms
 from turngraph.decisions import Decision
+from turngraph.history import as_history
 from turngraph.messages import Message, ToolCall, block_text, text_block, tool_result_message
 from turngraph.tools.arguments import TOOL_ALIASES, fit_arguments
 from turngraph.tools.tool import Tool, ToolContext, ToolResult
@@ -58,7 +59,6 @@ async def tools(state: LoopState, runtime: Runtime[TurnContext]) -> dict[str, An
         planned = [await _plan(call, runtime) for call in calls]
         results = await _side_by_side(planned, runtime)
     decisions = [decision for plan in planned for decision in plan.decisions]
-    messages = list(state["messages"])
     recorded: list[Message] = []
     for plan, result in zip(planned, results, strict=True):
         emit(runtime, "tool_execution_end", toolCallId=plan.call.id, result=result.content, isError=result.is_error)
@@ -77,7 +77,7 @@ async def tools(state: LoopState, runtime: Runtime[TurnContext]) -> dict[str, An
     for message in steering:
         emit_message(runtime, message)
     return {
-        "messages": (*messages, *recorded, *steering),
+        "messages": as_history(state["messages"]).plus(*recorded, *steering),
         "calls": (),
         "step": "results",
         "decisions": tuple(decisions),

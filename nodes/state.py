@@ -9,7 +9,6 @@ import asyncio
 import operator
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -22,7 +21,7 @@ from turngraph.hook_results import AgentStart, HookContext
 from turngraph.inbound import Inbound
 from turngraph.messages import Message
 from turngraph.models.model import Model
-from turngraph.tokens import Counter, total
+from turngraph.tokens import Counter
 from turngraph.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -196,20 +195,6 @@ class Collector:
     model_calls: int = 0
     usage: dict[str, float] = field(default_factory=dict)
     listeners: list[Callable[[str, Mapping[str, Any]], None]] = field(default_factory=list)
-    _weighed: list[tuple[tuple[Message, ...], int, Any]] = field(default_factory=list)
-
-    def weigh(self, messages: tuple[Message, ...], counter: Counter) -> tuple[int, str]:
-        """Return tokens and digest of a working set; most nodes pass on the very tuple they got, or add to it."""
-        for known, tokens, hashed in self._weighed:
-            if known is messages:
-                return tokens, hashed.hexdigest()
-        begun = [weighed for weighed in self._weighed if messages[: len(weighed[0])] == weighed[0]]
-        start, tokens, hashed = max(begun, key=lambda weighed: len(weighed[0]), default=((), 0, sha256()))
-        rest, hashed = messages[len(start) :], hashed.copy()
-        tokens += total(counter, rest)
-        hashed.update(b"".join(message.digest for message in rest))
-        self._weighed = [(messages, tokens, hashed), *self._weighed[:3]]
-        return tokens, hashed.hexdigest()
 
     def note(self, decisions: Sequence[Decision]) -> None:
         """Keep decisions that no node returns (a failing observer), with the node that is running."""

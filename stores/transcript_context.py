@@ -13,6 +13,7 @@ from typing import Any
 from stores.transcript_entries import Entry
 from stores.transcript_tree import last_boundary
 from turngraph.decisions import Origin
+from turngraph.history import History
 from turngraph.messages import Message
 
 DEFAULT_THINKING_LEVEL = "off"
@@ -44,7 +45,7 @@ class SessionContext:
             looked for when asked; ask before the next append.
     """
 
-    messages: tuple[Message, ...]
+    messages: History
     compaction: Entry | None
     lookup: Callable[[], LookedUp]
 

@@ -40,6 +40,7 @@ from stores.transcript_repair import Mended, mend
 from stores.transcript_tree import VisiblePath, index_by_id, last_boundary, visible_path
 from turngraph.clock import monotonic_ms
 from turngraph.errors import NotFound, TranscriptError
+from turngraph.history import History
 from turngraph.messages import Message
 
 OWN_FIELD = "turngraph"  # what is ours in an entry; in a compaction `carried`: what still counts from before it
@@ -256,7 +257,7 @@ class TranscriptView:
         path = self._path(self.leaf_id).entries
         replaced = replaced_by(path) if self.is_complete else ()
         with no_collection():
-            messages = tuple(self._message(entry, replaced) for entry in visible_entries(path))
+            messages = History(self._message(entry, replaced) for entry in visible_entries(path))
         at = last_boundary(path)
         compaction = path[at] if at is not None and path[at].type == "compaction" else None
         return SessionContext(messages, compaction, self._look_up)
@@ -276,7 +277,7 @@ class TranscriptView:
             if entry.type in SUMMARY_BOUNDARIES or entry.parent_id != self.leaf_id:
                 self._context = self._looked_up = None
             if self._context is not None and speaks(entry):
-                self._context = replace(self._context, messages=(*self._context.messages, self.message(entry)))
+                self._context = replace(self._context, messages=self._context.messages.plus(self.message(entry)))
             if self._looked_up is not None:
                 settings, name = self._looked_up
                 self._looked_up = settings_of((entry,)).over(settings), name_of(entry.raw) or name

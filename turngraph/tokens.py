@@ -14,6 +14,7 @@ from hashlib import blake2b, sha256
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Protocol
 
+from turngraph.history import Fold, History
 from turngraph.messages import TOOL_CALL_TYPES, Message, block_text, compact_json
 from turngraph.text import weighted_chars
 
@@ -57,7 +58,9 @@ class Counter(Protocol):
 
 def total(counter: Counter, messages: Iterable[Message]) -> int:
     """Sum the tokens of ``messages``."""
-    return sum(map(counter.message, messages))
+    if not isinstance(messages, History):
+        return sum(map(counter.message, messages))
+    return Fold(0, lambda tokens, more, _start: tokens + sum(map(counter.message, more)), counter.name)(messages)
 
 
 def spoken_texts(raw: Mapping[str, Any]) -> tuple[list[str], int]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from nodes.history.step import Rule, Step, as_tuple, decide
 from nodes.silent import is_silent
+from turngraph.history import places
 from turngraph.messages import TEXT_TYPES, THINKING_TYPES, TOOL_CALL_TYPES, Block, Message, block_text, text_block
 from turngraph.text import js_trim
 
@@ -152,6 +153,8 @@ KNOWN_BLOCKS = Rule(_known, _USER | _ASSISTANT | _RESULT, "messages with foreign
 
 def lift_result_blocks(messages: Sequence[Message]) -> Step:
     """Turn tool-result blocks inside user messages (Anthropic's own form) into tool-result messages before them."""
+    if not _WITH_RESULTS(messages):
+        return Step(as_tuple(messages))
     lifted: list[Message] = []
     out: list[Message] = []
     for message in messages:
@@ -164,8 +167,6 @@ def lift_result_blocks(messages: Sequence[Message]) -> Step:
         rest = [block for block in message.raw["content"] if block not in blocks]
         if rest:
             out.append(message.evolve(content=rest))
-    if not lifted:
-        return Step(as_tuple(messages))
     why = f"{len(lifted)} user messages held tool results; made messages of their own"
     return Step(tuple(out), (decide("repaired", why, lifted, len(messages), len(out)),))
 
@@ -174,6 +175,9 @@ def _result_blocks(message: Message) -> list[Block]:
     if message.raw.get("role") != "user" or not isinstance(content := message.raw.get("content"), list):
         return []
     return [block for block in content if isinstance(block, dict) and block.get("type") in RESULT_BLOCK_TYPES]
+
+
+_WITH_RESULTS = places(lambda message: message.fact("result blocks", _result_blocks))
 
 
 def _result_from(message: Message, block: Block) -> Message:

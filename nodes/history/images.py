@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nodes.history.step import Rule, Step, as_tuple, decide
+from turngraph.history import places, replaced
 from turngraph.images import fit_image
 from turngraph.media_markers import IMAGE_REMOVED, REFERENCE, REFERENCE_REMOVED
 from turngraph.media_types import media_type
@@ -76,15 +77,14 @@ def prune_processed(messages: Sequence[Message], kept_turns: int = KEPT_TURNS) -
     cut = _first_kept(messages, kept_turns)
     if cut == 0:
         return Step(as_tuple(messages))
-    changed = {
-        index: new for index, message in enumerate(messages[:cut]) if (new := _without_media(message)) is not message
+    changes: dict[int, Message | None] = {
+        place: _without_media(messages[place]) for place in _WITH_MEDIA(messages) if place < cut
     }
-    if not changed:
+    if not changes:
         return Step(as_tuple(messages))
-    out = tuple(changed.get(index, message) for index, message in enumerate(messages))
-    why = f"{len(changed)} earlier messages without the images the model has seen"
-    touched = [messages[index] for index in changed]
-    return Step(out, (decide("cleared", why, touched, len(messages), len(messages)),))
+    why = f"{len(changes)} earlier messages without the images the model has seen"
+    touched = [messages[place] for place in changes]
+    return Step(replaced(messages, changes), (decide("cleared", why, touched, len(messages), len(messages)),))
 
 
 def _first_kept(messages: Sequence[Message], kept_turns: int) -> int:
@@ -104,6 +104,9 @@ def _first_kept(messages: Sequence[Message], kept_turns: int) -> int:
 
 def _without_media(message: Message) -> Message:
     return message.fact("processed", _processed)
+
+
+_WITH_MEDIA = places(lambda message: _without_media(message) is not message)
 
 
 def _processed(message: Message) -> Message:

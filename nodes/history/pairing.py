@@ -6,11 +6,12 @@ id and occurrence; what comes late is claimed by the call it belongs to, what be
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nodes.history.step import Step, as_tuple, decide
+from turngraph.history import Fold
 from turngraph.messages import MISSING_RESULT_TEXT, TOOL_CALL_TYPES, Message, missing_result
 from turngraph.text import js_trim
 
@@ -81,7 +82,8 @@ def pair_results(messages: Sequence[Message], now_ms: float) -> Paired:
 
     Source: spec/context.md 4.2 (newer release).
     """
-    if _in_order(messages):
+    order = _ORDER(messages)
+    if order.holds and (order.failed or not order.waiting):
         return Paired(as_tuple(messages))
     frames, duplicates, orphans, touched = _frames(messages)
     out: list[Message] = []
@@ -102,23 +104,36 @@ def pair_results(messages: Sequence[Message], now_ms: float) -> Paired:
     return Paired(tuple(out), added, duplicates, orphans, True, tuple(touched))
 
 
-def _in_order(messages: Sequence[Message]) -> bool:
-    """Whether every call has its named result right behind it, in call order: the usual case."""
-    waiting: Iterator[str] = iter(())
-    failed = False
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """How calls and results stand so far: the ids that wait for their result, of a turn that may have failed."""
+
+    holds: bool = True
+    waiting: tuple[str, ...] = ()
+    failed: bool = False
+
+
+def _in_order(known: _Order, messages: Iterable[Message], _start: int) -> _Order:
+    """Go on looking whether every call has its named result right behind it, in call order: the usual case."""
+    if not known.holds:
+        return known
+    waiting, failed = known.waiting, known.failed
     for message in messages:
         raw = message.raw
         role = raw.get("role")
         if role == "toolResult":
-            expected = next(waiting, None)
-            if expected is None or raw.get("toolCallId") != expected or not message.fact("is named", _is_named):
-                return False
+            if not waiting or raw.get("toolCallId") != waiting[0] or not message.fact("is named", _is_named):
+                return _Order(holds=False)
+            waiting = waiting[1:]
             continue
-        if not failed and next(waiting, None) is not None:
-            return False
-        called = message.fact("call ids", _call_ids) if role == "assistant" else ()
-        waiting, failed = iter(called), raw.get("stopReason") in FAILED
-    return failed or next(waiting, None) is None
+        if waiting and not failed:
+            return _Order(holds=False)
+        waiting = message.fact("call ids", _call_ids) if role == "assistant" else ()
+        failed = raw.get("stopReason") in FAILED
+    return _Order(True, waiting, failed)
+
+
+_ORDER = Fold(_Order(), _in_order)
 
 
 def _is_named(result: Message) -> bool:

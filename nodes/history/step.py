@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from turngraph.decisions import Decision, What
+from turngraph.history import as_history, places, replaced
 from turngraph.messages import Message, entry_ids
 
 NODE = "sanitize"
@@ -42,7 +43,8 @@ class Rule:
 
     def __call__(self, messages: Sequence[Message]) -> Step:
         """Run this rule alone over a history."""
-        return _walk(messages, (self,), [_ask(message, ((0, self),)) for message in messages])
+        asked = ((place, _ask(message, ((0, self),))) for place, message in enumerate(messages))
+        return _walk(messages, (self,), {place: outcome for place, outcome in asked if outcome is not None})
 
 
 _Outcome = tuple["Message | None", tuple[int, ...]]
@@ -63,25 +65,21 @@ def _ask(message: Message, rules: _Numbered) -> _Outcome | None:
     return (current, tuple(numbers)) if numbers else None
 
 
-def _walk(messages: Sequence[Message], rules: Sequence[Rule], outcomes: Sequence[_Outcome | None]) -> Step:
-    if not any(outcomes):
+def _walk(
+    messages: Sequence[Message], rules: Sequence[Rule], outcomes: Mapping[int, _Outcome], key: Hashable | None = None
+) -> Step:
+    if not outcomes:
         return Step(as_tuple(messages))
     touched: dict[int, list[Message]] = {}
     dropped: dict[int, int] = {}
-    out: list[Message] = []
-    for message, outcome in zip(messages, outcomes, strict=True):
-        if outcome is None:
-            out.append(message)
-            continue
-        current, numbers = outcome
+    for place, (current, numbers) in outcomes.items():
         for number in numbers:
-            touched.setdefault(number, []).append(message)
+            touched.setdefault(number, []).append(messages[place])
         if current is None:
             dropped[numbers[-1]] = dropped.get(numbers[-1], 0) + 1
-        else:
-            out.append(current)
     decisions = (_decision(rules[n], touched[n], len(messages), dropped.get(n, 0)) for n in sorted(touched))
-    return Step(tuple(out), tuple(decision for decision in decisions if decision is not None))
+    changes = {place: current for place, (current, _) in outcomes.items()}
+    return Step(replaced(messages, changes, key), tuple(decision for decision in decisions if decision is not None))
 
 
 def _decision(rule: Rule, touched: Sequence[Message], before: int, dropped: int) -> Decision | None:
@@ -93,8 +91,8 @@ def _decision(rule: Rule, touched: Sequence[Message], before: int, dropped: int)
 class Rules:
     """Rules applied in their order to every message, in one walk; one decision for each rule that did anything.
 
-    What they make of a message is one of its facts, so that a history which is prepared again before every model call
-    costs one look at each message. Keep the object to profit from it.
+    What they make of a message is one of its facts, and which messages they touch is one of a history's, so that a
+    history which is prepared again before every model call costs a look at what is new. Keep the object to profit.
 
     Args:
         rules: in their order.
@@ -104,13 +102,15 @@ class Rules:
     def __init__(self, *rules: Rule, is_plain: Callable[[Message], bool] = lambda _message: False) -> None:
         self._rules = rules
         self._is_plain = is_plain
+        self._touched = places(lambda message: message.fact(self, self._outcome) is not None)
         self._by_role: dict[object, list[tuple[int, Rule]]] = {}
         for number, rule in enumerate(rules):
             for role in rule.roles:
                 self._by_role.setdefault(role, []).append((number, rule))
 
     def __call__(self, messages: Sequence[Message]) -> Step:
-        return _walk(messages, self._rules, [message.fact(self, self._outcome) for message in messages])
+        outcomes = ((place, messages[place].fact(self, self._outcome)) for place in self._touched(messages))
+        return _walk(messages, self._rules, {place: o for place, o in outcomes if o is not None}, key=self)
 
     def _outcome(self, message: Message) -> _Outcome | None:
         rules = self._by_role.get(message.raw.get("role"))
@@ -124,10 +124,10 @@ def decide(what: What, why: str, touched: Iterable[Message], before: int, after:
 
 def chain(messages: Sequence[Message], *passes: Pass) -> Step:
     """Run passes one after the other and gather their decisions."""
-    current = as_tuple(messages)
+    begun = current = as_history(messages)
     decisions: list[Decision] = []
     for apply in passes:
         step = apply(current)
-        current = step.messages
+        current = as_history(step.messages)
         decisions.extend(step.decisions)
-    return Step(current, tuple(decisions))
+    return Step(as_tuple(messages) if current is begun else current, tuple(decisions))

@@ -16,6 +16,7 @@ import orjson
 
 from nodes.history.pairing import FAILED
 from nodes.history.step import Rule, Step, as_tuple, decide
+from turngraph.history import places
 from turngraph.messages import THINKING_TYPES, TOOL_CALL_TYPES, Block, Message, text_block
 
 REASONING_OMITTED = "[assistant reasoning omitted]"
@@ -87,7 +88,7 @@ def _latest_assistant(messages: Sequence[Message]) -> Message | None:
 
 def has_thinking(messages: Sequence[Message]) -> bool:
     """Whether any answer holds thinking."""
-    return any(message.fact("thinks", _thinks) for message in messages)
+    return bool(_THINKING(messages))
 
 
 def drop_thinking(messages: Sequence[Message]) -> Step:
@@ -132,6 +133,9 @@ def _thinks(message: Message) -> bool:
     if message.raw.get("role") != "assistant" or not isinstance(content, list):
         return False
     return any(isinstance(block, dict) and block.get("type") in THINKING_TYPES for block in content)
+
+
+_THINKING = places(_thinks)
 
 
 def _all_signed(message: Message) -> Message:

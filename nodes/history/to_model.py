@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from turngraph.history import places, replaced
 from turngraph.messages import Message, text_block
 
 COMPACTION_INTRO = "The conversation up to this point was condensed. What follows stands for everything before it:"
 BRANCH_INTRO = "Another branch of this conversation was left before it returned here. In short, that branch held:"
 MODEL_ROLES = frozenset({"user", "assistant", "toolResult"})
+_FOREIGN = places(lambda message: message.raw.get("role") not in MODEL_ROLES)
 
 
 def to_model(messages: Sequence[Message]) -> tuple[Message, ...]:
@@ -17,13 +19,11 @@ def to_model(messages: Sequence[Message]) -> tuple[Message, ...]:
 
     Messages that are fit already stay the same objects, and the same tuple comes back when all are.
     """
-    projected = [
-        message if message.raw.get("role") in MODEL_ROLES else message.fact("for the model", _projected)
-        for message in messages
-    ]
-    if all(new is old for new, old in zip(projected, messages, strict=True)):
+    foreign = _FOREIGN(messages)
+    if not foreign:
         return messages if isinstance(messages, tuple) else tuple(messages)
-    return tuple(message for message in projected if message is not None)
+    changes = {place: messages[place].fact("for the model", _projected) for place in foreign}
+    return replaced(messages, changes, key="for the model")
 
 
 def _projected(message: Message) -> Message | None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from itertools import count
@@ -16,6 +17,7 @@ from typing import Any
 from nodes.history.pairing import FAILED
 from nodes.history.provider_policy import IdMode
 from nodes.history.step import Rule, Step, as_tuple, decide
+from turngraph.history import Fold
 from turngraph.messages import TOOL_CALL_TYPES, Message
 
 MAX_STRICT_CHARS = 40
@@ -118,6 +120,14 @@ class _Allocator:
         return new
 
 
+@dataclass(frozen=True, slots=True)
+class _Ids:
+    """Ids of the calls so far, and those that wait for a result."""
+
+    taken: frozenset[str] = frozenset()
+    waiting: frozenset[str] = frozenset()
+
+
 class IdForm:
     """A form of tool-call ids; :func:`id_form` gives the one object of each, so that facts about it are kept."""
 
@@ -129,12 +139,35 @@ class IdForm:
             self.candidates, self._accepted = _openai_candidates, (_OPENAI,)
         elif mode == "strict":
             self.candidates, self._accepted = _strict_candidates, (_STRICT,)
+        self.of: Fold[_Ids | None] = Fold(_Ids(), self._follow)
         if mode != "strict9":
             self._accepted += (_KIMI,) * keep_kimi + (_ANTHROPIC,) * keep_anthropic
 
     def accepts(self, call_id: str) -> bool:
         """Whether an id may stay as it is."""
         return any(pattern.fullmatch(call_id) for pattern in self._accepted)
+
+    def _follow(self, known: _Ids | None, messages: Iterable[Message], _start: int) -> _Ids | None:
+        """Go on looking whether every id has this form and is used by one call and its results: the usual case."""
+        if known is None:
+            return None
+        taken, waiting = set(known.taken), set(known.waiting)
+        for message in messages:
+            role = message.raw.get("role")
+            if role == "assistant":
+                ids = message.fact(self, self.fitting_calls)
+                if ids is None:
+                    return None
+                waiting = set(ids)
+                if len(waiting) != len(ids) or not taken.isdisjoint(waiting):
+                    return None
+                taken |= waiting
+            elif role == "toolResult":
+                call_id = message.fact("only call id", _only_call_id)
+                if call_id not in waiting:
+                    return None
+                waiting.discard(call_id)
+        return _Ids(frozenset(taken), frozenset(waiting))
 
     def fitting_calls(self, message: Message) -> tuple[str, ...] | None:
         """Return the ids of a message's calls, ``None`` when one of them is missing or has another form."""
@@ -176,7 +209,7 @@ def rename_ids(
     The same history gives the same ids, so that the prompt prefix stays the same from turn to turn.
     """
     form = id_form(mode, keep_kimi=keep_kimi, keep_anthropic=keep_anthropic, openai_style=openai_style)
-    if _all_fit(messages, form):
+    if form.of(messages) is not None:
         return Step(as_tuple(messages))
     allocator = _Allocator(form.candidates, form.accepts)
     out: list[Message] = []
@@ -195,28 +228,6 @@ def rename_ids(
         return Step(as_tuple(messages))
     why = f"tool-call ids of {len(touched)} messages rewritten ({form.name} form)"
     return Step(tuple(out), (decide("repaired", why, touched, len(messages), len(out)),))
-
-
-def _all_fit(messages: Sequence[Message], form: IdForm) -> bool:
-    """Whether every id is used by one call and the results behind it, and has the wanted form: the usual case."""
-    taken: set[str] = set()
-    open_calls: set[str] = set()
-    for message in messages:
-        role = message.raw.get("role")
-        if role == "assistant":
-            ids = message.fact(form, form.fitting_calls)
-            if ids is None:
-                return False
-            open_calls = set(ids)
-            if len(open_calls) != len(ids) or not taken.isdisjoint(open_calls):
-                return False
-            taken |= open_calls
-        elif role == "toolResult":
-            call_id = message.fact("only call id", _only_call_id)
-            if call_id not in open_calls:
-                return False
-            open_calls.discard(call_id)
-    return True
 
 
 def _only_call_id(result: Message) -> Any:

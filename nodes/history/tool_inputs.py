@@ -6,13 +6,14 @@ Source: spec/context.md 4.2 (``sanitize_tool_call_inputs``) and 4.3.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from nodes.history.step import Step, as_tuple, decide
+from turngraph.history import Fold
 from turngraph.messages import TOOL_CALL_TYPES, Block, Message
 from turngraph.text import js_trim
 
@@ -67,14 +68,20 @@ def clean_tool_calls(
 
 def _all_sound(messages: Sequence[Message], fits: Callable[[frozenset[str]], bool]) -> bool:
     """Whether every call is in the form that is sent, of a tool that ``fits``: the usual case."""
-    called: set[str] = set()
+    names = _CALLED(messages)
+    return names is not None and fits(names)
+
+
+def _called(known: frozenset[str] | None, messages: Iterable[Message], _start: int) -> frozenset[str] | None:
+    """Gather the names of the calls, ``None`` when one is not in the form that is sent."""
     for message in messages:
-        if message.raw.get("role") == "assistant":
+        if known is not None and message.raw.get("role") == "assistant":
             names = message.fact("names of sound calls", _sound_names)
-            if names is None:
-                return False
-            called.update(names)
-    return fits(frozenset(called))
+            known = None if names is None else known if names <= known else known | names
+    return known
+
+
+_CALLED: Fold[frozenset[str] | None] = Fold(frozenset(), _called)
 
 
 def _sound_names(message: Message) -> frozenset[str] | None:

@@ -5,7 +5,7 @@ Nothing a user wrote is lost here: turns of one role are joined, in their order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -16,6 +16,7 @@ from nodes.history.step import Pass, Rules, Step, as_tuple, chain, decide
 from nodes.history.thinking import LONE_REASONING, has_thinking, strip_unsigned
 from nodes.history.usage import zero_usage
 from turngraph.decisions import Origin
+from turngraph.history import Fold, places, replaced
 from turngraph.messages import THINKING_TYPES, TOOL_CALL_TYPES, Message, text_block
 
 CALLS_OMITTED = "[tool calls omitted]"
@@ -30,7 +31,7 @@ def apply_turn_rules(messages: Sequence[Message], policy: TranscriptPolicy, now_
     passes: list[Pass] = []
     if signed and has_thinking(messages):
         passes.append(lambda m: strip_unsigned(m, latest_too=True))
-    failed = any(message.raw.get("stopReason") in FAILED for message in messages)
+    failed = bool(_FAILED_TURNS(messages))
     if failed:
         passes.append(lambda m: drop_dangling(m, failed_only=True))
     passes.append(_answer_rules(failed and policy.responses, failed, refuses_blank, signed))
@@ -42,6 +43,9 @@ def apply_turn_rules(messages: Sequence[Message], policy: TranscriptPolicy, now_
     if policy.google_ordering or policy.alternates:
         passes.append(lambda m: open_with_user(m, now_ms))
     return chain(messages, *passes)
+
+
+_FAILED_TURNS = places(lambda message: message.raw.get("stopReason") in FAILED)
 
 
 @cache
@@ -75,7 +79,7 @@ def merge_users(messages: Sequence[Message]) -> Step:
 
 
 def _merge(messages: Sequence[Message], role: str, join: Any) -> Step:
-    if not _has_neighbours(messages, role):
+    if not _NEIGHBOURS[role](messages)[0]:
         return Step(as_tuple(messages))
     out: list[Message] = []
     touched: list[Message] = []
@@ -101,14 +105,21 @@ def _joined(run: tuple[Message, ...], join: Callable[[Sequence[Message]], Messag
     return run[0].fact(("joined", *run[1:]), lambda _first: join(run))
 
 
-def _has_neighbours(messages: Sequence[Message], role: str) -> bool:
-    previous = None
-    for message in messages:
-        current = message.raw.get("role")
-        if current == role == previous:
-            return True
-        previous = current
-    return False
+def _neighbours(role: str) -> Fold[tuple[bool, Any]]:
+    """Make the question whether two messages of a role follow each other; the answer also says what came last."""
+
+    def step(known: tuple[bool, Any], messages: Iterable[Message], _start: int) -> tuple[bool, Any]:
+        found, previous = known
+        for message in messages:
+            current = message.raw.get("role")
+            found = found or current == role == previous
+            previous = current
+        return found, previous
+
+    return Fold((False, None), step)
+
+
+_NEIGHBOURS = {role: _neighbours(role) for role in ("user", "assistant")}
 
 
 def _blocks(message: Message) -> list[Any]:
@@ -125,19 +136,18 @@ def drop_dangling(messages: Sequence[Message], *, failed_only: bool = False) -> 
     message stay (their results are still to come), unless it failed. ``failed_only`` looks at failed messages alone:
     pairing has seen to the calls of all others.
     """
+    looked_at = _FAILED_TURNS(messages) if failed_only else range(len(messages))
     changed: dict[int, Message | None] = {}
-    for index, message in enumerate(messages):
-        raw = message.raw
-        if raw.get("role") != "assistant" or (failed_only and raw.get("stopReason") not in FAILED):
-            continue
-        new, gone = _without_dangling(message, messages, index)
-        if new is not message:
-            changed[index] = new
-            changed.update((place, None) for place in _results_of(gone, messages, index))
+    for index in looked_at:
+        message = messages[index]
+        if message.raw.get("role") == "assistant":
+            new, gone = _without_dangling(message, messages, index)
+            if new is not message:
+                changed[index] = new
+                changed.update((place, None) for place in _results_of(gone, messages, index))
     if not changed:
         return Step(as_tuple(messages))
-    left = (changed.get(place, message) for place, message in enumerate(messages))
-    out = tuple(message for message in left if message is not None)
+    out = replaced(messages, changed)
     touched = [messages[place] for place in sorted(changed)]
     why = f"{len(touched)} messages around calls that were never answered"
     return Step(out, (decide("repaired", why, touched, len(messages), len(out)),))

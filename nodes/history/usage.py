@@ -11,6 +11,7 @@ from typing import Any
 
 from nodes.history.step import Rule, Step, as_tuple
 from turngraph.clock import parse_iso, to_ms
+from turngraph.history import places
 from turngraph.messages import ZERO_USAGE, Message
 
 _SOURCES: Mapping[str, tuple[str, ...]] = {
@@ -20,12 +21,13 @@ _SOURCES: Mapping[str, tuple[str, ...]] = {
     "cacheWrite": ("cacheWrite", "cache_write", "cache_creation_input_tokens"),
     "totalTokens": ("total", "totalTokens", "total_tokens"),
 }
+_SUMMARIES = places(lambda message: message.raw.get("role") == "compactionSummary")
 _PARTS = ("input", "output", "cacheRead", "cacheWrite")
 
 
 def strip_stale_usage(messages: Sequence[Message]) -> Step:
     """Zero the usage of answers from before the newest compaction: it counts a prompt that no longer exists."""
-    summaries = [i for i, m in enumerate(messages) if m.raw.get("role") == "compactionSummary"]
+    summaries = _SUMMARIES(messages)
     if not summaries:
         return Step(as_tuple(messages))
     cut = summaries[-1]
