@@ -139,8 +139,10 @@ class Meaning:
 
     def embed_in_background(self) -> None:
         """Embed what is missing in a thread, unless one of this or of another process is at it."""
+        if not self._is_due():  # not inside the lock, which a search takes while it has the file
+            return
         with self._lock:
-            if (self._thread is not None and self._thread.is_alive()) or not self._is_due():
+            if self._thread is not None and self._thread.is_alive():
                 return
             if self._thread is None:
                 atexit.register(_close_at_exit, weakref.ref(self))

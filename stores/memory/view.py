@@ -43,12 +43,14 @@ class IndexView:
         """
         from stores.memory.snapshot import load_snapshot
 
-        with self._lock:
-            if connection is None:
+        if connection is None:
+            with self._lock:
                 if self._snapshot is not None and self._signature == self.database.signature():
                     return self._snapshot
-                with self.database.read() as opened:
-                    return self.snapshot(opened)
+            # Not inside the lock: a thread that reads has the file first, and then asks for the snapshot.
+            with self.database.read() as opened:
+                return self.snapshot(opened)
+        with self._lock:
             # Nobody can write while a reader holds the file: the same connection has the same content.
             if self._snapshot is None or self._read_by is not connection:
                 self._snapshot = load_snapshot(connection, self._snapshot)
