@@ -25,6 +25,7 @@ from turngraph.clock import Clock, SystemClock, to_ms
 from turngraph.errors import StoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from stores.home import Home
@@ -140,6 +141,7 @@ class MemoryIndex:
         min_score: float | None = None,
         corpus: str | None = None,
         scope: str | None = None,
+        visible: Callable[[str], bool] | None = None,
         mode: Mode | None = None,
         refresh: bool = True,
         session_key: str | None = None,
@@ -151,6 +153,7 @@ class MemoryIndex:
             max_results, min_score: in place of the settings.
             corpus: ``memory``, ``sessions`` or ``all``; the configured sources unless given.
             scope: peer whose sessions may be found besides the agent's; see :func:`session_files.scope_of`.
+            visible: tells which transcripts may be found, by the path that hits show.
             mode: legs to use; both where there are vectors, unless given.
             refresh: look at the disk first.
             session_key: who asks; the first search of a session looks as ``sync.onSessionStart`` says.
@@ -180,6 +183,7 @@ class MemoryIndex:
                 rules,
                 sources=sources,
                 scope=scope,
+                visible=visible,
                 now=self._clock.now(),
                 by_words=wants_words,
                 meaning=found.leg,

@@ -9,7 +9,7 @@ Source: spec/memory.md 4; known-faults 7.6 and 7.15.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from pathlib import PurePosixPath
@@ -144,6 +144,7 @@ def answer(
     *,
     sources: Collection[str],
     scope: str | None,
+    visible: Callable[[str], bool] | None = None,
     now: datetime,
     by_words: bool = True,
     meaning: tuple[vector.Floats, vector.Vectors] | None = None,
@@ -155,13 +156,13 @@ def answer(
         text: the query, any text.
         snapshot: of the same index and generation.
         rules: how to rank.
-        sources, scope: what may be found.
+        sources, scope, visible: what may be found; see :meth:`Snapshot.allowed`.
         now: aware time, for age.
         by_words: whether the keyword leg takes part.
         meaning: vector of the query and vectors of the index, when the vector leg takes part.
     """
     query = keyword.analyze(text)
-    allowed = snapshot.allowed(sources, scope)
+    allowed = snapshot.allowed(sources, scope, visible)
     words = keyword_leg(connection, query, snapshot, allowed, rules.candidates) if by_words and query.terms else None
     near = vector_leg(*meaning, allowed, rules.candidates, rules.min_score) if meaning else None
     ids = list(dict.fromkeys([*(near.ranks if near else ()), *(words.ranks if words else ())]))

@@ -5,7 +5,7 @@ Loaded again when the generation stored in the index changes. Source: spec/stack
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -69,17 +69,28 @@ class Snapshot:
         """Return (hash, size, mtime_ns, read_ns, chunks) by (source, path), as a sync plan wants them."""
         return {(f.source, f.path): (f.hash, f.size, f.mtime_ns, f.read_ns, f.chunks) for f in self.files.values()}
 
-    def allowed(self, sources: Collection[str], scope: str | None) -> NDArray[np.bool_]:
-        """Return ``bool[n]`` by chunk id: alive, of one of the sources, and of the agent or of ``scope``."""
+    def allowed(
+        self, sources: Collection[str], scope: str | None, visible: Callable[[str], bool] | None = None
+    ) -> NDArray[np.bool_]:
+        """Return ``bool[n]`` by chunk id: alive, of one of the sources, and of the agent or of ``scope``.
+
+        ``visible`` tells which transcripts may be found, by path.
+        """
         key = (frozenset(sources), scope)
         if key not in self._allowed:
-            self._allowed[key] = self._mask(sources, {AGENT_SCOPE, scope or AGENT_SCOPE})
-        return self._allowed[key]
+            self._allowed[key] = self._mask(self._files(sources, scope))
+        if visible is None:
+            return self._allowed[key]
+        found = self._files(sources, scope)
+        return self._mask(n for n in found if self.files[n].source != "sessions" or visible(self.files[n].path))
 
-    def _mask(self, sources: Collection[str], scopes: Collection[str]) -> NDArray[np.bool_]:
-        wanted = [number for number, file in self.files.items() if file.source in sources and file.scope in scopes]
+    def _files(self, sources: Collection[str], scope: str | None) -> list[int]:
+        scopes = (AGENT_SCOPE, scope or AGENT_SCOPE)
+        return [number for number, file in self.files.items() if file.source in sources and file.scope in scopes]
+
+    def _mask(self, files: Iterable[int]) -> NDArray[np.bool_]:
         by_file = np.zeros(max(self.files, default=0) + 2, dtype=bool)
-        by_file[wanted] = True
+        by_file[list(files)] = True
         by_file[-1] = False
         mask: NDArray[np.bool_] = self.corpus.alive & by_file[self.file_of]
         return mask

@@ -109,7 +109,7 @@ class RemoteEmbedder:
     def embed_query(self, text: str) -> list[float]:
         # A question does not wait for a provider: one try, and keywords answer meanwhile.
         return self._call(
-            lambda: within(self._query_limit_s, lambda: self._inner.embed_query(text, **self._query_options)),
+            lambda: within(self._query_limit_s, self.id, lambda: self._inner.embed_query(text, **self._query_options)),
             may_wait=False,
         )
 
@@ -117,7 +117,7 @@ class RemoteEmbedder:
         try:
             return self._call(
                 lambda: within(
-                    self._batch_limit_s, lambda: self._inner.embed_documents(texts, **self._document_options)
+                    self._batch_limit_s, self.id, lambda: self._inner.embed_documents(texts, **self._document_options)
                 ),
                 may_wait=True,
             )
@@ -151,7 +151,7 @@ class RemoteEmbedder:
             )
 
 
-def within(seconds: float, request: Callable[[], _T]) -> _T:
+def within(seconds: float, name: str, request: Callable[[], _T]) -> _T:
     """Return what ``request`` gives, or raise a timeout; the packages have no limit in common that could be set.
 
     A call that hangs is left behind in its thread.
@@ -170,7 +170,7 @@ def within(seconds: float, request: Callable[[], _T]) -> _T:
     except TimeoutError:
         if answer.done():
             raise
-        raise ModelError(f"no answer within {seconds:g} s", kind="timeout", retryable=True) from None
+        raise ModelError(f"{name}: no answer within {seconds:g} s", kind="timeout", retryable=True) from None
 
 
 def _pause_s(error: ModelError, tries: int) -> float | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
 from stores.memory.database import IndexBusy
@@ -19,7 +19,7 @@ from turngraph.messages import compact_json
 from turngraph.models.model import ToolSpec
 from turngraph.tools.memory_answers import QUOTED_NOTE, disabled, neutralised, store_unavailable, unavailable
 from turngraph.tools.result import text_result
-from turngraph.tools.session_visibility import may_see
+from turngraph.tools.session_visibility import sight
 from turngraph.tools.tool import ToolContext, ToolResult
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ class MemorySearchTool:
                 min_score=arguments.get("minScore"),
                 corpus=self._corpus(arguments.get("corpus")),
                 scope=self._scope,
+                visible=self._sight(),
                 session_key=self._session_key,
             )
         except IndexBusy as busy:
@@ -128,18 +129,13 @@ class MemorySearchTool:
             return _answer(unavailable(str(error)))
         except StoreError as error:
             return _answer(store_unavailable(str(error)))
-        result = self._visible(result)
         if self._on_search is not None:
             self._on_search(query, result)
         return self._found(result)
 
-    def _visible(self, result: SearchResult) -> SearchResult:
+    def _sight(self) -> Callable[[str], bool] | None:
         visibility, key = self._settings.tools.sessions.visibility, self._session_key
-        if key is None or visibility in ("agent", "all") or all(hit.source != "sessions" for hit in result.hits):
-            return result
-        entries = self._index.places.session_entries()
-        hits = (h for h in result.hits if h.source != "sessions" or may_see(visibility, key, h.path, entries))
-        return replace(result, hits=tuple(hits))
+        return sight(visibility, key, self._index.places.session_entries()) if key is not None else None
 
     def _corpus(self, wanted: Any) -> str | None:
         # What one person said in a direct chat is not for a room: spec/memory.md 4.9.

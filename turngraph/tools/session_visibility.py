@@ -5,7 +5,7 @@ Source: spec/memory.md 4.9.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
@@ -14,20 +14,22 @@ from stores.archives import artifact
 Visibility = Literal["self", "tree", "agent", "all"]
 
 
-def may_see(visibility: Visibility, own_key: str, path: str, entries: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Tell whether the session ``own_key`` may see a hit in a transcript.
+def sight(
+    visibility: Visibility, own_key: str, entries: Mapping[str, Mapping[str, Any]]
+) -> Callable[[str], bool] | None:
+    """Return what tells whether the session ``own_key`` may find a transcript; ``None`` when it may find every one.
 
     ``self`` shows its own transcripts, ``tree`` also those of sessions that it spawned, ``agent`` and ``all`` every
-    one of the agent. A transcript of no known session is shown under the last two only.
+    one of the agent, of known sessions or not.
 
     Args:
-        path: ``sessions/<transcript>`` as hits name it.
-        entries: the table of sessions.
+        entries: the table of sessions. What is returned takes ``sessions/<transcript>``, as hits name it.
     """
     if visibility in ("agent", "all"):
-        return True
-    session_id = artifact(PurePosixPath(path).name).session_id
-    key = next((key for key, entry in entries.items() if session_id and entry.get("sessionId") == session_id), None)
-    if key is None:
-        return False
-    return key == own_key or (visibility == "tree" and entries[key].get("spawnedBy") == own_key)
+        return None
+    shown = {
+        entry.get("sessionId")
+        for key, entry in entries.items()
+        if key == own_key or (visibility == "tree" and entry.get("spawnedBy") == own_key)
+    } - {None}
+    return lambda path: artifact(PurePosixPath(path).name).session_id in shown
