@@ -241,18 +241,34 @@ def test_unusable_vectors_never_rank_and_stored_ones_have_length_one(notes: Note
     assert index.status().pending == 0
 
 
-def test_sources_are_filtered_before_the_limit(notes: Notes, paths_of: Paths) -> None:
+@pytest.mark.parametrize("mode", ["keyword", "vector", "hybrid"])
+def test_sources_are_filtered_before_the_limit(notes: Notes, paths_of: Paths, mode: str) -> None:
     sessions = notes.root / "agents/main/sessions"
     sessions.mkdir(parents=True)
-    for number in range(40):
+    for number in range(500):
         line = '{"type":"message","id":"m","parentId":null,"message":{"role":"user","content":"walrus walrus walrus"}}'
         (sessions / f"s{number}.jsonl").write_text(line + "\n")
     for number in range(5):
         notes.write(f"memory/{number}.md", f"a long note {'about other things ' * 20} and one walrus")
+    near, far = [1.0, 0.0], [0.6, 0.8]
+    embedder = Stub(lambda text: far if "long note" in text else near)
+    index = notes.index(embedder, sources=["memory", "sessions"], experimental={"sessionMemory": True})
+    index.sync(embed=True)
+    assert index.status().chunks == 505
+    only = paths_of(index, "walrus", corpus="memory", max_results=5, mode=mode)
+    assert sorted(only) == [f"memory/{number}.md" for number in range(5)]
+    unfiltered = paths_of(index, "walrus", max_results=5, mode=mode)
+    assert {path.split("/")[0] for path in unfiltered} == {"sessions"}
+
+
+def test_without_a_filter_both_sources_appear(notes: Notes, paths_of: Paths) -> None:
+    sessions = notes.root / "agents/main/sessions"
+    sessions.mkdir(parents=True)
+    line = '{"type":"message","id":"m","parentId":null,"message":{"role":"user","content":"walrus walrus walrus"}}'
+    (sessions / "s.jsonl").write_text(line + "\n")
+    notes.write("memory/a.md", "one walrus")
     index = notes.index(sources=["memory", "sessions"], experimental={"sessionMemory": True})
-    assert len(paths_of(index, "walrus", corpus="memory", max_results=5)) == 5
-    found = paths_of(index, "walrus", max_results=50)
-    assert {path.split("/")[0] for path in found} == {"memory", "sessions"}
+    assert {path.split("/")[0] for path in paths_of(index, "walrus")} == {"memory", "sessions"}
 
 
 def test_removed_files_leave_nothing_behind(notes: Notes) -> None:
