@@ -75,35 +75,59 @@ class TermPacker:
         return PackedTerms(list(self._numbers), self._terms, self._frequencies, self._sizes)
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Postings of some chunks, term after term.
+
+    Attributes:
+        terms: ``int32[n]``, the distinct terms. lengths: ``int64[n]``, how many postings each has.
+        ids, frequencies: of the postings; ids ascend within a term.
+    """
+
+    terms: NDArray[np.int32]
+    lengths: NDArray[np.int64]
+    ids: NDArray[np.int32]
+    frequencies: NDArray[np.int16]
+
+
 class PostingsBuilder:
-    """Merges packed terms into posting lists; chunk ids must come in ascending order."""
+    """Merges packed terms into posting lists; chunk ids must come in ascending order.
+
+    What comes is sorted at once and put into its place at the end: sorting everything then would need three times the
+    memory.
+    """
 
     def __init__(self) -> None:
         self._numbers = numbering()
-        self._terms: list[NDArray[np.int32]] = []
-        self._ids: list[NDArray[np.int32]] = []
-        self._frequencies: list[NDArray[np.int16]] = []
+        self._runs: list[_Run] = []
 
     def add(self, packed: PackedTerms, first_id: int) -> None:
         """Add chunks whose ids start at ``first_id``."""
         known = np.fromiter(map(self._numbers.__getitem__, packed.vocabulary), np.int32, len(packed.vocabulary))
         sizes = np.frombuffer(packed.sizes, dtype=np.int32)
         if len(known):
-            self._terms.append(known[np.frombuffer(packed.terms, dtype=np.int32)])
-            self._ids.append(np.repeat(np.arange(first_id, first_id + len(sizes), dtype=np.int32), sizes))
-            self._frequencies.append(np.frombuffer(packed.frequencies, dtype=np.int16))
+            ids = np.repeat(np.arange(first_id, first_id + len(sizes), dtype=np.int32), sizes)
+            terms = known[np.frombuffer(packed.terms, dtype=np.int32)]
+            order = np.argsort(terms, kind="stable")
+            distinct, lengths = np.unique(terms, return_counts=True)
+            frequencies = np.frombuffer(packed.frequencies, dtype=np.int16)
+            self._runs.append(_Run(distinct, lengths, ids[order], frequencies[order]))
 
     def lists(self) -> PostingLists:
         """Group everything by term."""
-        if not self._terms:
-            nothing = np.zeros(0, dtype=np.int32)
-            return PostingLists([], np.zeros(1, dtype=np.int32), nothing, nothing.astype(np.int16))
-        return group(
-            list(self._numbers),
-            np.concatenate(self._terms),
-            np.concatenate(self._ids),
-            np.concatenate(self._frequencies),
-        )
+        lengths = np.zeros(len(self._numbers), dtype=np.int64)
+        for run in self._runs:
+            lengths[run.terms] += run.lengths
+        offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
+        np.cumsum(lengths, out=offsets[1:])
+        ids, frequencies = np.empty(offsets[-1], dtype=np.int32), np.empty(offsets[-1], dtype=np.int16)
+        free = offsets[:-1].copy()
+        for run in self._runs:
+            starts = np.cumsum(run.lengths) - run.lengths
+            at = np.arange(len(run.ids)) + np.repeat(free[run.terms] - starts, run.lengths)
+            ids[at], frequencies[at] = run.ids, run.frequencies
+            free[run.terms] += run.lengths
+        return PostingLists(list(self._numbers), offsets, ids, frequencies)
 
 
 def group(
