@@ -6,7 +6,7 @@ Source: spec/seeing.md section 1. Texts of segments are not part of a row, only 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -74,6 +74,23 @@ def json_line(row: Mapping[str, Any], *, sort_keys: bool = False, default: Calla
 
 def to_row(trace: TurnTrace) -> Row:
     """Return a trace as plain values; what is absent or empty is left out."""
+    return _row(trace, _segment_row)
+
+
+def to_rows(traces: Sequence[TurnTrace]) -> list[Row]:
+    """Return traces as plain values; a segment that several prompts share has one row, the same object in each."""
+    made: dict[int, Row] = {}
+
+    def segment_row(segment: Segment) -> Row:
+        key = id(segment)  # the traces keep it alive
+        if key not in made:
+            made[key] = _segment_row(segment)
+        return made[key]
+
+    return [_row(trace, segment_row) for trace in traces]
+
+
+def _row(trace: TurnTrace, segment_row: Callable[[Segment], Row]) -> Row:
     return {
         "version": SCHEMA_VERSION,
         "trace_id": trace.trace_id,
@@ -86,7 +103,7 @@ def to_row(trace: TurnTrace) -> Row:
         "facts": dict(trace.facts),
         "nodes": [_plain(run) for run in trace.nodes],
         "decisions": [{**_plain(decision), "ordinal": ordinal} for ordinal, decision in trace.decisions],
-        "segments": [_segment_row(segment) for segment in trace.segments],
+        "segments": [segment_row(segment) for segment in trace.segments],
     }
 
 

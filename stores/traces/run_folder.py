@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from stores.traces.blobs import transcript_holds
-from stores.traces.rows import Row, text_digest, to_row
+from stores.traces.rows import Row, text_digest, to_rows
 from stores.traces.tables import TABLES, TEXTS, from_tables, read_table, to_table, to_tables, write_table
 from turngraph.decisions import TurnTrace
 
@@ -26,15 +26,15 @@ def write_run(
         OSError: when a file cannot be written.
     """
     kept = list(traces)
+    shown = {id(segment): segment for trace in kept for segment in trace.segments}.values()
     texts = {
         text_digest(segment): segment.text
-        for trace in kept
-        for segment in trace.segments
+        for segment in shown
         if segment.text and (store_text == "all" or (store_text == "segments" and not transcript_holds(segment)))
     }
     records = [{"sha256": digest, "text": texts[digest]} for digest in sorted(texts)]
     write_table(to_table(TEXTS, records), folder / f"{TEXTS}.parquet")
-    for name, table in to_tables([to_row(trace) for trace in kept]).items():
+    for name, table in to_tables(to_rows(kept)).items():
         write_table(table, folder / f"{name}.parquet")
 
 

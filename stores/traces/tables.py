@@ -119,10 +119,34 @@ def to_tables(rows: Sequence[Row]) -> dict[str, pa.Table]:
     made = {
         "nodes": [{"trace_id": row["trace_id"], **_node(node)} for row in rows for node in row["nodes"]],
         "decisions": [_decision(row, at, d) for row in rows for at, d in enumerate(row["decisions"])],
-        "segments": [_segment(row, at, s) for row in rows for at, s in enumerate(row["segments"])],
         "turns": [_turn(row) for row in rows],
     }
-    return {name: to_table(name, made[name]) for name in TABLES}
+    tables = {name: to_table(name, records) for name, records in made.items()} | {"segments": _segments(rows)}
+    return {name: tables[name] for name in TABLES}
+
+
+def _segments(rows: Sequence[Row]) -> pa.Table:
+    """Return the table of segments. A row that stands in many traces is translated once."""
+    import pyarrow as pa
+
+    places: dict[int, int] = {}
+    distinct: list[Row] = []
+    taken: list[int] = []
+    for row in rows:
+        for segment in row["segments"]:
+            place = places.setdefault(id(segment), len(distinct))
+            if place == len(distinct):
+                distinct.append(_segment(segment))
+            taken.append(place)
+    table = to_table("segments", distinct).take(pa.array(taken, pa.int64()))
+    own = {
+        "trace_id": [row["trace_id"] for row in rows for _ in row["segments"]],
+        "ordinal": [at for row in rows for at, _ in enumerate(row["segments"])],
+    }
+    for name, values in own.items():
+        field = table.schema.field(name)
+        table = table.set_column(table.schema.get_field_index(name), field, pa.array(values, field.type))
+    return table
 
 
 def to_table(name: str, records: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -174,9 +198,8 @@ def _decision(row: Row, at: int, decision: Row) -> Row:
     }
 
 
-def _segment(row: Row, at: int, segment: Row) -> Row:
-    origin = {f"origin_{key}": value for key, value in segment["origin"].items()}
-    return {**segment, **origin, "trace_id": row["trace_id"], "ordinal": at}
+def _segment(segment: Row) -> Row:
+    return segment | {f"origin_{key}": value for key, value in segment["origin"].items()}
 
 
 def _row(turn: Row, parts: Mapping[str, list[Row]]) -> Row:

@@ -174,6 +174,10 @@ class _Window:
     system: str
 
 
+def _is_summary(message: Message) -> bool:
+    return message.origin is not None and message.origin.kind == "summary"
+
+
 class _Sight:
     """What each model call could see; messages that several requests share are read once."""
 
@@ -184,19 +188,20 @@ class _Sight:
         self.windows = [self._window(call) for call in calls]
 
     def _window(self, call: ModelCall) -> _Window:
-        keys = set()
-        summaries = []
-        for message in call.request.messages:
-            if message.origin is not None and message.origin.kind == "summary":
-                summaries.append(message)
-                continue
-            key = message.digest
-            keys.add(key)
-            if key not in self._messages:
-                self._messages[key] = message
-                for item in items_of(message):
-                    self._holding[item].add(key)
-        return _Window(frozenset(keys), tuple(summaries), call.request.system)
+        said = [message for message in call.request.messages if not _is_summary(message)]
+        keys = frozenset(message.digest for message in said)
+        if not keys <= self._messages.keys():
+            for message in said:
+                self._read(message)
+        summaries = tuple(filter(_is_summary, call.request.messages)) if len(said) < len(call.request.messages) else ()
+        return _Window(keys, summaries, call.request.system)
+
+    def _read(self, message: Message) -> None:
+        key = message.digest
+        if key not in self._messages:
+            self._messages[key] = message
+            for item in items_of(message):
+                self._holding[item].add(key)
 
     def grade(self, item: Item, index: int, own: Message) -> Grade | None:
         """Return what call ``index`` had of ``item``; the user's own message of this turn is no source."""
