@@ -92,11 +92,12 @@ def _carried_out(
 ) -> ForgetReport:
     # First of all what keeps it out: a kill behind this leaves rows that the next try takes.
     index.view.tombstones.add(dict.fromkeys(plan.tombstones))
-    with index.database.write() as connection:
-        _drop(connection, plan.chunks)
-        writing.fold(connection)  # the words themselves must go too, and this raises the generation
-    _write_anew(index)
-    index.meaning.renew()
+    if index.database.exists:
+        with index.database.write() as connection:
+            _drop(connection, plan.chunks)
+            writing.fold(connection)  # the words themselves must go too, and this raises the generation
+        _write_anew(index)
+        index.meaning.renew()
     cache = index.meaning.cache()
     embeddings = cache.forget(report.hashes) if cache else 0
     for path, ranges in deleted.items():
@@ -145,6 +146,8 @@ def _is_of(path: str, wanted: str) -> bool:
 
 
 def _chunks(index: MemoryIndex, files: Iterable[_File]) -> tuple[_Chunk, ...]:
+    if not index.database.exists:
+        return ()
     with index.database.read() as connection:
         ids = writing.file_ids(connection, list(dict.fromkeys(files)))
         if not ids:

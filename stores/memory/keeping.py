@@ -77,6 +77,9 @@ class Keeper:
         with self._lock:
             self._dirty.clear()
         wanted = disk.look(sources, forgotten, problems)
+        self.problems = tuple(problems)
+        if not (wanted or force or self._view.database.exists):
+            return syncing.SyncReport("", problems=self.problems)  # where there is no memory, none is begun
         facts = {} if why else self._view.facts
         if reason == "search" and not why:
             wanted = disk.due(wanted, facts)

@@ -81,7 +81,7 @@ class IndexView:
     @property
     def facts(self) -> Facts:
         """What is indexed, as a sync plan wants it."""
-        return self.snapshot().facts()
+        return self.snapshot().facts() if self.database.exists else {}
 
     @property
     def indexed_bytes(self) -> int:

@@ -61,6 +61,16 @@ def test_a_foreign_home_is_not_written_to(home: Path) -> None:
     assert sorted(path.relative_to(home) for path in home.rglob("*")) == before
 
 
+def test_looking_for_memory_where_there_is_none_makes_nothing(tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere"
+    assert "nothing found in 0 files" in _run(nowhere, "search", "gateway")
+    assert "not built yet" in _run(nowhere, "status")
+    for chosen in ("--path", "--session", "--query"):
+        with pytest.raises(NotFound):
+            _run(nowhere, "forget", chosen, "x", "--yes")
+    assert not nowhere.exists()
+
+
 def test_bench_counts_hits_on_lines(home: Path, tmp_path: Path) -> None:
     queries = tmp_path / "queries.jsonl"
     rows = [
