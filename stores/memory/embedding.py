@@ -23,6 +23,8 @@ from turngraph.models.embedders import Embedder
 from turngraph.models.provider_errors import model_error
 
 ROWS_A_TRANSACTION = 256
+MAX_ROWS_A_TRANSACTION = 4_096  # 8 MB of vectors
+QUICK_S = 1.0  # readers see vectors no later than the next few seconds
 TEXTS_A_CALL = 16
 HARD_INPUT_BYTES = 8_000  # spec/memory.md 2.3
 COOL_DOWN_S = 60.0
@@ -70,10 +72,13 @@ class GuardedEmbedder:
         """Return one raw vector a text; longer ones than the model takes are split and averaged."""
         limit = min(HARD_INPUT_BYTES, self.inner.max_input_tokens)
         parts = [split_to_bytes(text, limit) for text in texts]
-        if all(len(split) == 1 for split in parts):
-            return list(self._call(lambda: self.inner.embed_documents(list(texts))))
         flat = [part for split in parts for part in split]
-        vectors = iter(self._call(lambda: self.inner.embed_documents(flat)))
+        found = list(self._call(lambda: self.inner.embed_documents(flat)))
+        if len(found) != len(flat):
+            raise ModelError(f"{self.id} gave {len(found)} vectors for {len(flat)} texts")
+        if len(flat) == len(parts):
+            return found
+        vectors = iter(found)
         return [_mean([next(vectors) for _ in split]) for split in parts]
 
     def _call(self, request: Callable[[], Any]) -> Any:
@@ -106,34 +111,42 @@ def embed_pending(
     embedder: GuardedEmbedder,
     now_ms: Callable[[], int],
     *,
+    dimensions: int | None = None,
     stop: Callable[[], bool] = lambda: False,
     progress: Progress | None = None,
 ) -> Embedded:
-    """Embed every chunk that has no vector of this model, 256 rows a transaction, until ``stop`` says so.
+    """Embed every chunk that has no vector of this model until ``stop`` says so, 256 rows a transaction at first.
 
-    A failing call is tried again in halves, so that one bad text keeps no others back.
+    A transaction costs the more the larger the index is. So where embedding is quick, as from the cache, they grow.
+    A failing call is tried again in halves, so that one bad text keeps no others back. Cached vectors count only when
+    they have ``dimensions``, where these are known.
     """
     written = 0
     with database.read() as connection:
         total = vector.pending_count(connection, embedder.id)
+    size = ROWS_A_TRANSACTION
     while not stop():
+        started = time.monotonic()
         with database.read() as connection:
-            rows = vector.pending(connection, embedder.id, ROWS_A_TRANSACTION)
+            rows = vector.pending(connection, embedder.id, size)
         if not rows:
             return Embedded(written, 0)
         known = cache.get(embedder.id, [row[1] for row in rows]) if cache else {}
-        found: dict[str, Any] = dict(known)
+        found: dict[str, Any] = {key: unit for key, unit in known.items() if dimensions in (None, len(unit))}
         missing = {key: text for _, key, text in rows if key not in found}
         failure = _embed_texts(missing, found, cache, embedder, now_ms, stop)
         ready = [(number, key) for number, key, _ in rows if key in found]
         if ready:
-            if not _write(database, embedder.id, ready, found):
-                return Embedded(written, total - written, f"{embedder.id} gave no usable vector")
+            problem = _write(database, embedder.id, ready, found)
+            if problem is not None:
+                return Embedded(written, total - written, f"{embedder.id} {problem}")
             written += len(ready)
             if progress:
                 progress("vectors", written, total)
         if failure is not None:
             return Embedded(written, total - written, failure)
+        if time.monotonic() - started < QUICK_S:
+            size = min(2 * size, MAX_ROWS_A_TRANSACTION)
     return Embedded(written, total - written, STOPPED)
 
 
@@ -181,15 +194,19 @@ def _embed_group(
     return None
 
 
-def _write(database: Database, model: str, ready: list[tuple[int, str]], found: dict[str, Any]) -> bool:
-    first = next((len(unit) for unit in found.values() if unit is not None), None)
+def _write(database: Database, model: str, ready: list[tuple[int, str]], found: dict[str, Any]) -> str | None:
+    """Store vectors; one that is not as long as all others counts as none. Return why nothing could be stored."""
+    lengths = {len(found[key]) for _, key in ready if found[key] is not None}
     with database.write() as connection:
-        dimensions = vector.stored_dimensions(connection, model) or first
+        dimensions = vector.stored_dimensions(connection, model) or next(iter(lengths), None)
         if dimensions is None:
-            return False
+            return "gave no usable vector"
+        if lengths and dimensions not in lengths:
+            new = ", ".join(map(str, sorted(lengths)))
+            return f"gives {new} dimensions now, the index holds {dimensions}; run `turngraph memory index --force`"
         rows = [
             (number, found[key] if found[key] is not None and len(found[key]) == dimensions else None)
             for number, key in ready
         ]
         vector.write_vectors(connection, model, dimensions, rows)
-    return True
+    return None

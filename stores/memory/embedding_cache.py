@@ -13,6 +13,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from turngraph.errors import StoreError
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -26,7 +28,11 @@ _TABLE = (
 
 
 class EmbeddingCache:
-    """A file of embeddings. A damaged one is emptied: everything in it can be computed again."""
+    """A file of embeddings; everything in it can be computed again, but that may cost money.
+
+    All methods raise ``StoreError`` when the file is busy, cannot be written, or is damaged; a damaged one is moved
+    aside, so that the next call starts a new one.
+    """
 
     def __init__(self, path: Path, max_entries: int | None = None) -> None:
         self.path = path
@@ -38,12 +44,18 @@ class EmbeddingCache:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._lock:
             try:
-                connection = self._connect()
-            except sqlite3.DatabaseError:
-                self.path.unlink(missing_ok=True)
-                connection = self._connect()
-            with closing(connection), connection:
-                yield connection
+                with closing(self._connect()) as connection, connection:
+                    yield connection
+            except sqlite3.OperationalError as error:
+                raise StoreError(f"{self.path} cannot be used now ({error}); try again later") from error
+            except sqlite3.DatabaseError as error:
+                aside = self._move_aside()
+                raise StoreError(f"{self.path} was damaged and is kept as {aside}; run the command again") from error
+
+    def _move_aside(self) -> str:
+        for companion in ("-wal", "-shm"):
+            self.path.with_name(f"{self.path.name}{companion}").unlink(missing_ok=True)
+        return self.path.replace(self.path.with_name(f"{self.path.name}.damaged")).name
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=_WAIT_S)

@@ -10,6 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -94,10 +95,11 @@ def list_memory_files(workspace: Path, extra: Iterable[ExtraPath] = ()) -> Listi
             files[path] = MemoryFile(path, absolute, facts.st_size, facts.st_mtime_ns)
 
     extra = tuple(extra)
-    for name in _root_files(root):
-        facts = os.lstat(f"{root}/{name}")
-        if stat.S_ISREG(facts.st_mode):
-            add(f"{root}/{name}", facts)
+    for name in _root_files(root, problems):
+        with suppress(FileNotFoundError):
+            facts = os.lstat(f"{root}/{name}")
+            if stat.S_ISREG(facts.st_mode):
+                add(f"{root}/{name}", facts)
     for absolute, facts in _walk(f"{root}/{MEMORY_FOLDER}".rstrip("/"), problems):
         add(absolute, facts)
     for entry in extra:
@@ -126,10 +128,13 @@ def read_text(file: MemoryFile) -> tuple[str, bytes] | None:
     return data.decode("utf-8", "replace").removeprefix("\ufeff"), data
 
 
-def _root_files(root: str) -> list[str]:
+def _root_files(root: str, problems: list[str]) -> list[str]:
     try:
         names = {path.name for path in Path(root).iterdir()}
     except FileNotFoundError:
+        return []
+    except OSError as error:
+        problems.append(f"{root} cannot be listed: {error.strerror}")
         return []
     # The listing decides: on a volume that ignores case, asking for MEMORY.md would find memory.md.
     curated = ROOT_MEMORY if ROOT_MEMORY in names else LEGACY_ROOT_MEMORY

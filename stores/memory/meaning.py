@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from turngraph.config import AgentSettings
     from turngraph.models.embedders import Embedder
 
+HOW_TO_REBUILD_ALL = "run `turngraph memory index --force`; words are searched meanwhile"
 HOW_TO_REBUILD = "run `turngraph memory index`; words are searched meanwhile"
 _CLOSING_S = 10.0
 
@@ -116,11 +117,17 @@ class Meaning:
             StoreError: the embedder failed; what it gave is in the cache.
         """
         from stores.memory.embedding import embed_pending
+        from turngraph.errors import ModelError
 
         embedder = self.embedder()
         if embedder is None:
             return
-        done = embed_pending(beside, self.cache(), embedder, self._now_ms, progress=progress)
+        try:
+            probe = embedder.query("how many dimensions?")
+        except ModelError as error:
+            raise StoreError(f"the rebuild stopped ({error}); the old index still answers") from error
+        dimensions = len(probe) if probe is not None else None
+        done = embed_pending(beside, self.cache(), embedder, self._now_ms, dimensions=dimensions, progress=progress)
         if done.failure is not None:
             raise StoreError(
                 f"the rebuild stopped with {done.pending} of {done.pending + done.written} chunks without a vector"
@@ -230,7 +237,7 @@ class Meaning:
             return QueryMeaning(pending=pending, fallback=str(error))
         if unit is not None and len(unit) != vectors.matrix.shape[1]:
             sizes = f"{vectors.matrix.shape[1]} dimensions, the embedder gives {len(unit)}"
-            return QueryMeaning(pending=pending, rebuild=f"vectors have {sizes}; {HOW_TO_REBUILD}")
+            return QueryMeaning(pending=pending, rebuild=f"vectors have {sizes}; {HOW_TO_REBUILD_ALL}")
         return QueryMeaning((unit, vectors) if unit is not None else None, pending)
 
     def _held_vectors(self, connection: duckdb.DuckDBPyConnection, snapshot: Snapshot) -> Vectors | None:

@@ -9,6 +9,7 @@ from stores.memory import sync as syncing
 from stores.memory.engine import IndexDamaged
 from stores.memory.reading import has_changed
 from stores.memory.results import IndexStatus, SourceCounts
+from turngraph.errors import StoreError
 
 if TYPE_CHECKING:
     from stores.memory.index import MemoryIndex
@@ -30,8 +31,7 @@ def index_status(index: MemoryIndex) -> IndexStatus:
     rows = list(snapshot.files.values()) if snapshot else []
     model = snapshot.meta.get("model") if snapshot else None
     pending = snapshot.pending(model or "") if snapshot else 0
-    cache = index.meaning.cache()
-    size = 0
+    size, cached = 0, _cached(index, problems)
     with suppress(FileNotFoundError):
         size = path.stat().st_size
     return IndexStatus(
@@ -52,12 +52,21 @@ def index_status(index: MemoryIndex) -> IndexStatus:
         model,
         snapshot.embedded if snapshot else 0,
         pending if search.provider != "none" else 0,
-        cache.count() if cache else 0,
+        cached,
         len(index.view.forgotten),
         index.meaning.reason,
         _rebuild_note(index, model),
         tuple(problems),
     )
+
+
+def _cached(index: MemoryIndex, problems: list[str]) -> int:
+    cache = index.meaning.cache()
+    try:
+        return cache.count() if cache else 0
+    except StoreError as error:
+        problems.append(str(error))
+        return 0
 
 
 def _chunks(rows: list[FileRow]) -> int:

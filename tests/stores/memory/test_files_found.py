@@ -27,3 +27,12 @@ def test_any_name_in_utf8_is_indexed(notes: Notes, name: str) -> None:
     assert [hit.path for hit in index.search("walrus").hits] == [name]
     (notes.workspace / name).unlink()
     assert index.search("walrus").hits == ()
+
+
+def test_a_workspace_that_is_no_folder_is_reported(notes: Notes) -> None:
+    (notes.workspace / "memory").rmdir()
+    notes.workspace.rmdir()
+    notes.workspace.write_text("a file")
+    index = notes.index()
+    assert index.search("walrus").hits == ()
+    assert "cannot be listed" in index.status().problems[0]
