@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import duckdb
 
 MIN_NORM = 1e-10  # spec/memory.md 3.8
+_MANY = 500  # vectors; so many are read faster with all others than one by one
+_BATCH_ROWS = 8_192
 _SIDECAR_FROM = 2_000  # vectors; below this reading them from the index takes a few milliseconds
 
 Floats = NDArray[np.float32]
@@ -80,13 +82,12 @@ def write_vectors(
         connection.execute("DROP TABLE IF EXISTS vectors")
         connection.execute(f"CREATE TABLE vectors (chunk_id INTEGER NOT NULL, vector FLOAT[{dimensions:d}])")
         writing.set_meta(connection, model=model, dimensions=dimensions)
-    values = [None if vector is None else vector for _, vector in rows]
-    arrow = pa.table(
-        {
-            "chunk_id": pa.array([chunk_id for chunk_id, _ in rows], pa.int32()),
-            "vector": pa.array(values, pa.list_(pa.float32(), dimensions)),
-        }
-    )
+    ids = [chunk_id for chunk_id, _ in rows]
+    nothing = np.zeros(dimensions, dtype=np.float32)
+    flat = np.concatenate([nothing if vector is None else vector for _, vector in rows] or [nothing[:0]])
+    unusable = pa.array([vector is None for _, vector in rows], pa.bool_())
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(flat, pa.float32()), dimensions, mask=unusable)
+    arrow = pa.table({"chunk_id": pa.array(ids, pa.int32()), "vector": vectors})
     connection.register("arrow_rows", arrow)
     connection.execute("DELETE FROM vectors WHERE chunk_id IN (SELECT chunk_id FROM arrow_rows)")
     connection.execute(
@@ -105,8 +106,10 @@ def stored_dimensions(connection: duckdb.DuckDBPyConnection, model: str) -> int 
 def pending(connection: duckdb.DuckDBPyConnection, model: str, limit: int) -> list[tuple[int, str, str]]:
     """Return (chunk id, hash, text) of chunks without a vector of this model, oldest first."""
     known = "chunk_id NOT IN (SELECT chunk_id FROM vectors)" if _is_current(connection, model) else "true"
+    # The ids first: a file just opened would read every text there is to find the first without a vector.
+    wanted = f"SELECT chunk_id FROM chunks WHERE {known} ORDER BY chunk_id LIMIT {limit:d}"
     rows: list[tuple[int, str, str]] = connection.execute(
-        f"SELECT chunk_id, hash, text FROM chunks WHERE {known} ORDER BY chunk_id LIMIT ?", [limit]
+        f"SELECT chunk_id, hash, text FROM chunks WHERE chunk_id IN ({wanted}) ORDER BY chunk_id"
     ).fetchall()
     return rows
 
@@ -134,15 +137,30 @@ def load(connection: duckdb.DuckDBPyConnection, known: Vectors | None) -> Vector
         known = Vectors(np.zeros(0, dtype=np.int32), np.zeros((0, 0), dtype=np.float32))
     missing = np.setdiff1d(stored, known.ids)
     if len(missing):
-        where = f"chunk_id IN ({','.join(map(str, missing))})" if len(missing) <= 500 else "true"
-        new = connection.execute(
-            f"SELECT chunk_id, vector FROM vectors WHERE vector IS NOT NULL AND {where}"
-        ).fetchnumpy()
+        if len(missing) > _MANY:
+            return _ascending(_read_all(connection, len(stored)))
+        where = f"chunk_id IN ({','.join(map(str, missing))})"
+        new = connection.execute(f"SELECT chunk_id, vector FROM vectors WHERE {where}").fetchnumpy()
         fresh = Vectors(new["chunk_id"].astype(np.int32), np.array(list(new["vector"]), dtype=np.float32))
-        if len(missing) > 500 or not len(known.ids):
+        if not len(known.ids):
             return _ascending(fresh)
         known = Vectors(np.concatenate([known.ids, fresh.ids]), np.concatenate([known.matrix, fresh.matrix]))
     return _ascending(known)
+
+
+def _read_all(connection: duckdb.DuckDBPyConnection, count: int) -> Vectors:
+    """Read all vectors, a batch at a time: the matrix is what a process keeps, and most of what it needs for this."""
+    ids, matrix = np.empty(count, dtype=np.int32), np.empty((0, 0), dtype=np.float32)
+    at = 0
+    rows = connection.execute("SELECT chunk_id, vector FROM vectors WHERE vector IS NOT NULL")
+    for batch in rows.to_arrow_reader(_BATCH_ROWS):
+        new = batch.column("vector").flatten().to_numpy().reshape(len(batch), -1)
+        if not at:
+            matrix = np.empty((count, new.shape[1]), dtype=np.float32)
+        end = at + len(batch)
+        ids[at:end], matrix[at:end] = batch.column("chunk_id").to_numpy(), new
+        at = end
+    return Vectors(ids, matrix)
 
 
 def _ascending(vectors: Vectors) -> Vectors:
@@ -167,13 +185,13 @@ def nearest(
     keep = np.flatnonzero(allowed[vectors.ids])
     if vectors.matrix.shape[1] != len(query) or not len(keep):
         return np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
-    scores = vectors.matrix @ query
     # Picking rows first would copy the matrix; a product of all rows is cheaper unless few are allowed.
-    scores = scores[keep]
+    scores = (vectors.matrix @ query)[keep]
     if len(keep) > limit:
-        top = np.argpartition(-scores, limit - 1)[:limit]
+        least = np.partition(scores, len(scores) - limit)[len(scores) - limit]
+        top = np.flatnonzero(scores >= least)
         keep, scores = keep[top], scores[top]
-    order = np.lexsort((vectors.ids[keep], -scores))
+    order = np.argsort(-scores, kind="stable")[:limit]
     return vectors.ids[keep][order], scores[order]
 
 
@@ -191,12 +209,17 @@ def save_sidecar(path: Path, vectors: Vectors) -> None:
     """Write vectors to a file that the next process maps instead of reading them row by row."""
     if len(vectors.ids) < _SIDECAR_FROM:
         return
-    rows = np.empty(len(vectors.ids), dtype=[("id", "<i4"), ("vector", "<f4", (vectors.matrix.shape[1],))])
-    rows["id"], rows["vector"] = vectors.ids, vectors.matrix
+    kind = np.dtype([("id", "<i4"), ("vector", "<f4", (vectors.matrix.shape[1],))])
+    header = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": vectors.ids.shape}
     unfinished = path.with_name(f"{path.name}.tmp")
     with suppress(OSError):  # an accelerator: without it the vectors are read from the index
         with unfinished.open("wb") as stream:
-            np.save(stream, rows)
+            np.lib.format.write_array_header_1_0(stream, header)
+            for start in range(0, len(vectors.ids), _BATCH_ROWS):
+                part = slice(start, start + _BATCH_ROWS)
+                rows = np.empty(len(vectors.ids[part]), dtype=kind)
+                rows["id"], rows["vector"] = vectors.ids[part], vectors.matrix[part]
+                stream.write(rows.tobytes())
         unfinished.replace(path)
 
 
