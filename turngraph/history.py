@@ -83,26 +83,28 @@ def places(holds: Callable[[Message], Any], key: Hashable = None) -> Fold[tuple[
     return Fold((), step, key)
 
 
-def replaced(
-    messages: Sequence[Message], changes: Mapping[int, Message | None], key: Hashable | None = None
-) -> History:
+def replaced(messages: Sequence[Message], changes: Mapping[int, Message | None], key: Hashable) -> History:
     """Return a history with other messages in some places; ``None`` leaves one out.
+
+    What the same change made of an earlier state of this history is taken up when it does the same there again, so
+    that the result grows as the history does.
 
     Args:
         messages: the history.
-        changes: new messages by place.
-        key: names a change that looks at each message alone, so that what it made of an earlier state of this history
-            is the beginning of what it makes of this one.
+        changes: new messages by place, in order.
+        key: names the change.
     """
-    begin: History | None = None
-    length = 0
-    if key is not None and isinstance(messages, History):
-        begin, length = messages._begun.get(key, (None, 0))
+    begin, length = History(), 0
+    if isinstance(messages, History):
+        (made_before, changed_before), length = messages._begun.get(key, ((begin, {}), 0))
+        if changed_before == {place: new for place, new in changes.items() if place < length}:
+            begin = made_before
+        else:
+            length = 0
     left = (changes.get(place, messages[place]) for place in range(length, len(messages)))
-    kept = [message for message in left if message is not None]
-    made = History(kept) if begin is None else begin.plus(*kept)
-    if key is not None and isinstance(messages, History):
-        messages._known[key] = made
+    made = begin.plus(*(message for message in left if message is not None))
+    if isinstance(messages, History):
+        messages._known[key] = made, dict(changes)
     return made
 
 

@@ -84,7 +84,9 @@ def prune_processed(messages: Sequence[Message], kept_turns: int = KEPT_TURNS) -
         return Step(as_tuple(messages))
     why = f"{len(changes)} earlier messages without the images the model has seen"
     touched = [messages[place] for place in changes]
-    return Step(replaced(messages, changes), (decide("cleared", why, touched, len(messages), len(messages)),))
+    return Step(
+        replaced(messages, changes, "processed"), (decide("cleared", why, touched, len(messages), len(messages)),)
+    )
 
 
 def _first_kept(messages: Sequence[Message], kept_turns: int) -> int:

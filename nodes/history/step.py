@@ -79,7 +79,9 @@ def _walk(
             dropped[numbers[-1]] = dropped.get(numbers[-1], 0) + 1
     decisions = (_decision(rules[n], touched[n], len(messages), dropped.get(n, 0)) for n in sorted(touched))
     changes = {place: current for place, (current, _) in outcomes.items()}
-    return Step(replaced(messages, changes, key), tuple(decision for decision in decisions if decision is not None))
+    return Step(
+        replaced(messages, changes, key or rules), tuple(decision for decision in decisions if decision is not None)
+    )
 
 
 def _decision(rule: Rule, touched: Sequence[Message], before: int, dropped: int) -> Decision | None:

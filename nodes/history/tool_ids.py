@@ -17,7 +17,7 @@ from typing import Any
 from nodes.history.pairing import FAILED
 from nodes.history.provider_policy import IdMode
 from nodes.history.step import Rule, Step, as_tuple, decide
-from turngraph.history import Fold
+from turngraph.history import Fold, replaced
 from turngraph.messages import TOOL_CALL_TYPES, Message
 
 MAX_STRICT_CHARS = 40
@@ -212,9 +212,8 @@ def rename_ids(
     if form.of(messages) is not None:
         return Step(as_tuple(messages))
     allocator = _Allocator(form.candidates, form.accepts)
-    out: list[Message] = []
-    touched: list[Message] = []
-    for message in messages:
+    changes: dict[int, Message | None] = {}
+    for place, message in enumerate(messages):
         role = message.raw.get("role")
         new = message
         if role == "assistant":
@@ -222,12 +221,13 @@ def rename_ids(
         elif role == "toolResult":
             new = _rename_result(message, allocator)
         if new is not message:
-            touched.append(message)
-        out.append(new)
-    if not touched:
+            changes[place] = new
+    if not changes:
         return Step(as_tuple(messages))
+    touched = [messages[place] for place in changes]
     why = f"tool-call ids of {len(touched)} messages rewritten ({form.name} form)"
-    return Step(tuple(out), (decide("repaired", why, touched, len(messages), len(out)),))
+    out = replaced(messages, changes, form)
+    return Step(out, (decide("repaired", why, touched, len(messages), len(out)),))
 
 
 def _only_call_id(result: Message) -> Any:

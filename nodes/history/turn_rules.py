@@ -81,24 +81,28 @@ def merge_users(messages: Sequence[Message]) -> Step:
 def _merge(messages: Sequence[Message], role: str, join: Any) -> Step:
     if not _NEIGHBOURS[role](messages)[0]:
         return Step(as_tuple(messages))
-    out: list[Message] = []
+    changes: dict[int, Message | None] = {}
     touched: list[Message] = []
-    run: list[Message] = []
-    merged = 0
-    for message in (*messages, None):
-        if message is not None and message.raw.get("role") == role:
-            run.append(message)
-            continue
-        if len(run) > 1:
-            touched.extend(run)
-            merged += len(run) - 1
-            run = [_joined(tuple(run), join)]
-        out.extend(run)
-        run = []
-        if message is not None:
-            out.append(message)
+    for run in _runs(messages, role):
+        joined = tuple(messages[place] for place in run)
+        touched.extend(joined)
+        changes |= {run[0]: _joined(joined, join)} | dict.fromkeys(run[1:])
+    out = replaced(messages, changes, ("joined", role))
+    merged = len(messages) - len(out)
     why = f"{merged} {role} messages joined to the one before: the provider wants alternating turns"
-    return Step(tuple(out), (decide("repaired", why, touched, len(messages), len(out)),))
+    return Step(out, (decide("repaired", why, touched, len(messages), len(out)),))
+
+
+def _runs(messages: Sequence[Message], role: str) -> Iterator[range]:
+    """Yield the places of two and more messages of a role that follow each other."""
+    start: int | None = None
+    for place, message in enumerate((*messages, None)):
+        if message is not None and message.raw.get("role") == role:
+            start = place if start is None else start
+        elif start is not None:
+            if place - start > 1:
+                yield range(start, place)
+            start = None
 
 
 def _joined(run: tuple[Message, ...], join: Callable[[Sequence[Message]], Message]) -> Message:
@@ -147,7 +151,7 @@ def drop_dangling(messages: Sequence[Message], *, failed_only: bool = False) -> 
                 changed.update((place, None) for place in _results_of(gone, messages, index))
     if not changed:
         return Step(as_tuple(messages))
-    out = replaced(messages, changed)
+    out = replaced(messages, changed, ("without dangling calls", failed_only))
     touched = [messages[place] for place in sorted(changed)]
     why = f"{len(touched)} messages around calls that were never answered"
     return Step(out, (decide("repaired", why, touched, len(messages), len(out)),))

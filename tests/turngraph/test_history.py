@@ -74,12 +74,18 @@ def test_a_copy_is_a_plain_tuple_of_the_same_messages() -> None:
     assert [message.raw for message in pickle.loads(pickle.dumps(history))] == [message.raw for message in history]
 
 
-def test_what_a_change_made_of_the_beginning_is_kept() -> None:
+def test_what_a_change_made_of_the_beginning_is_taken_up_when_it_does_the_same_there() -> None:
     history = as_history([user("a"), user("b")])
-    first = replaced(history, {0: user("A"), 1: None}, key="change")
-    again = replaced(history.plus(user("c"), user("d")), {0: user("A"), 1: None, 2: user("C")}, key="change")
+    big = user("A")
+    seen: list[str] = []
+    ask = counted(seen)
+    ask(replaced(history, {0: big, 1: None}, "change"))
+    grown = history.plus(user("c"), user("d"))
+    again = replaced(grown, {0: big, 1: None, 2: user("C")}, "change")
     assert [message.text for message in again] == ["A", "C", "d"]
-    assert again[0] is first[0]
+    assert (ask(again), seen) == (3, ["A", "C", "d"])
+    other = replaced(grown, {0: big, 2: None}, "change")
+    assert [message.text for message in other] == ["A", "b", "d"]
 
 
 def blocks(*more: dict[str, Any]) -> Message:

@@ -122,7 +122,8 @@ def evidence_survival(
     first_call: dict[int, int] = {}
     for number, call in enumerate(calls):
         first_call.setdefault(call.turn, number)
-    sight = _Sight(calls)
+    evidence = _Evidence()
+    sight = _Sight(calls, evidence)
     search = EarlierSearch()
     blame = _Blame(calls, traces, sight)
     first: dict[Item, tuple[int, str | None]] = {}
@@ -131,7 +132,8 @@ def evidence_survival(
     for turn in turns:
         for message in _in_order(turn):
             index: int | None = first_call.get(turn.number) if message is turn.user else answered.get(id(message))
-            for item in sorted(items_of(message), key=lambda item: (item.text, item.kind)):
+            items = evidence.of(message)
+            for item in sorted(items, key=lambda item: (item.text, item.kind)):
                 seen = first.get(item)
                 if seen is None or seen[0] >= turn.number or message.role == "toolResult":
                     continue
@@ -141,7 +143,7 @@ def evidence_survival(
                 grade = sight.grade(item, index, own=turn.user) or _found(search, item, calls[index].notes)
                 removed = blame.of(item, index) if grade == "gone" else None
                 uses.append(Use(item, turn.number, *seen, grade, removed))
-            for item in items_of(message):
+            for item in items:
                 first.setdefault(item, (turn.number, message.entry_id))
             search.add(message)
     return Survival(tuple(uses), unplayed)
@@ -178,10 +180,23 @@ def _is_summary(message: Message) -> bool:
     return message.origin is not None and message.origin.kind == "summary"
 
 
+class _Evidence:
+    """The evidence in messages; the record and the replay hold the same ones in two copies."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, frozenset[Item]] = {}
+
+    def of(self, message: Message) -> frozenset[Item]:
+        if message.digest not in self._known:
+            self._known[message.digest] = items_of(message)
+        return self._known[message.digest]
+
+
 class _Sight:
     """What each model call could see; messages that several requests share are read once."""
 
-    def __init__(self, calls: Sequence[ModelCall]) -> None:
+    def __init__(self, calls: Sequence[ModelCall], evidence: _Evidence) -> None:
+        self._evidence = evidence
         self._holding: dict[Item, set[bytes]] = defaultdict(set)
         self._messages: dict[bytes, Message] = {}
         self._system: dict[str, frozenset[Item]] = {}
@@ -200,7 +215,7 @@ class _Sight:
         key = message.digest
         if key not in self._messages:
             self._messages[key] = message
-            for item in items_of(message):
+            for item in self._evidence.of(message):
                 self._holding[item].add(key)
 
     def grade(self, item: Item, index: int, own: Message) -> Grade | None:
@@ -227,7 +242,7 @@ class _Sight:
         )
 
     def _larger(self, key: bytes) -> tuple[str, ...]:
-        return self._messages[key].fact("evidence texts", lambda m: tuple(item.text for item in items_of(m)))
+        return self._messages[key].fact("evidence texts", lambda m: tuple(item.text for item in self._evidence.of(m)))
 
     def _is_own(self, key: bytes, own: Message) -> bool:
         message = self._messages[key]
