@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     import duckdb
 
 
-@dataclass(frozen=True, slots=True)
-class FileRow:
-    """An indexed file."""
+class FileRow(NamedTuple):
+    """An indexed file; a tuple, because thousands are made whenever a file has changed."""
 
     source: str
     path: str
@@ -112,7 +111,7 @@ def load_snapshot(connection: duckdb.DuckDBPyConnection, known: Snapshot | None)
     files = connection.execute(
         "SELECT file_id, source, path, scope, hash, size, mtime_ns, read_ns, chunks FROM files"
     ).fetchall()
-    by_id = {row[0]: FileRow(*row[1:]) for row in files}
+    by_id = {row[0]: FileRow._make(row[1:]) for row in files}
     unfolded = connection.execute("SELECT 1 FROM delta LIMIT 1").fetchone() is not None
     return Snapshot(meta, Corpus.of(lengths), file_of, lines, by_id, _embedded(connection), unfolded)
 

@@ -62,8 +62,11 @@ def _folded(text: str) -> tuple[str, Sequence[int]]:
     """Return a text as words are matched (forms, case, accents, traditional characters), and whence each character."""
     if text.isascii():
         return text.lower(), range(len(text))
-    parts = [_folded_char(char) for char in text]
-    return "".join(parts), [at for at, part in enumerate(parts) for _ in part]
+    parts = list(map(_folded_char, text))
+    folded = "".join(parts)
+    if len(folded) == len(text) and all(parts):  # one character for each, as nearly always
+        return folded, range(len(text))
+    return folded, [at for at, part in enumerate(parts) for _ in part]
 
 
 @lru_cache(maxsize=20_000)
