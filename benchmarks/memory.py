@@ -1,10 +1,12 @@
 """Cost of the memory index as it grows: indexing, keeping in step, searching, and a search in a new process.
 
-    python -m benchmarks.memory [--sizes 1 20 90 200] [--queries 100] [--runs 5] [--no-rate] [--no-one-shot] [--json FILE]
+    python -m benchmarks.memory [--sizes 1 20 90 200] [--queries 100] [--runs 5] [--json FILE]
+                                [--no-rate] [--no-one-shot]
 
-Sizes are megabytes of Markdown in files of 10 kB (90 are some 100,000 chunks), made from a seed: notes with Zipf-distributed words, people,
-identifiers, dates and Chinese lines. Vectors are made up (a random direction a text), so that the rows measure the
-index and not an embedder. Every size is measured in a process of its own, because peak memory never falls.
+Sizes are megabytes of Markdown in files of 10 kB (90 are some 100,000 chunks), made from a seed: notes with
+Zipf-distributed words, people, identifiers, dates and Chinese lines. Vectors are made up (a random direction a text),
+so that the rows measure the index and not an embedder. Every size is measured in a process of its own, because peak
+memory never falls.
 Wall time is what a user waits; CPU time, with worker processes, is what a busy machine leaves of it.
 """
 
