@@ -51,10 +51,11 @@ class Engine:
             # What does not fit into memory goes beside the index, not into the working folder.
             config = {**_CONFIG, "temp_directory": f"{self._path}.tmp"}
             self._duckdb = duckdb.connect(":memory:", config=config)
-        self._connection = connection = self._duckdb.cursor()
         kind = "READ_ONLY" if read_only else "READ_WRITE"
+        # A file that is held is asked for again and again: only what goes wrong behind this ends the engine.
+        self._duckdb.execute(f"ATTACH {quoted(str(self._path))} AS {_NAME} ({kind})")
+        self._connection = connection = self._duckdb.cursor()
         try:
-            connection.execute(f"ATTACH {quoted(str(self._path))} AS {_NAME} ({kind})")
             connection.execute(f"USE {_NAME}")
             _check(connection, self._path, create=not read_only)
         except BaseException:
