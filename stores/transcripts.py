@@ -259,7 +259,8 @@ class Transcript(TranscriptView):
         """Hold the lock, see what others wrote meanwhile, and mend the file on disk if it needs that."""
         if self._read_only:
             raise TranscriptError(f"{self.path} was opened for reading only; nothing was written")
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if self._stamp.inode is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
         with hold_exclusive(self.path, stale_ms=TRANSCRIPT_STALE_MS):
             self._catch_up()
             if self._mended.repairs:

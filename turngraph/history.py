@@ -7,7 +7,7 @@ asked of an earlier state of the same history, and the answer is the same as for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
@@ -23,11 +23,13 @@ class History(tuple[Message, ...]):
 
     _known: dict[Hashable, Any]
     _begun: dict[Hashable, tuple[Any, int]]  # what was known of an earlier state, and how many messages that had
+    _base: History | None  # what it grew out of, until it grows itself
 
     def __new__(cls, messages: Iterable[Message] = ()) -> History:
         made = super().__new__(cls, messages)
         made._known = {}
         made._begun = {}
+        made._base = None
         return made
 
     def plus(self, *more: Message) -> History:
@@ -35,6 +37,7 @@ class History(tuple[Message, ...]):
         grown = History((*self, *more))
         length = len(self)
         grown._begun = {**self._begun, **{key: (value, length) for key, value in self._known.items()}}
+        grown._base, self._base = self, None
         return grown
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -67,10 +70,19 @@ class Fold(Generic[State]):
             return self.step(self.start, messages, 0)
         known, key = messages._known, self.key or self
         if key not in known:
-            state, length = messages._begun.get(key, (self.start, 0))
+            state, length = self._beginning(messages, key)
             known[key] = self.step(state, islice(messages, length, None), length) if len(messages) > length else state
         answer: State = known[key]
         return answer
+
+    def _beginning(self, messages: History, key: Hashable) -> tuple[State, int]:
+        """Return what is known of the beginning, and of how many messages."""
+        if key in messages._begun:
+            return messages._begun[key]
+        base = messages._base
+        if base is None:
+            return self.start, 0
+        return self(base), len(base)  # another history may grow out of the same one, as the next turn's does
 
 
 def places(holds: Callable[[Message], Any], key: Hashable = None) -> Fold[tuple[int, ...]]:
@@ -87,25 +99,42 @@ def replaced(messages: Sequence[Message], changes: Mapping[int, Message | None],
     """Return a history with other messages in some places; ``None`` leaves one out.
 
     What the same change made of an earlier state of this history is taken up when it does the same there again, so
-    that the result grows as the history does.
+    that the result grows as the history does. Several states are kept: what spares the newest message touches it later.
 
     Args:
         messages: the history.
         changes: new messages by place, in order.
         key: names the change.
     """
-    begin, length = History(), 0
-    if isinstance(messages, History):
-        (made_before, changed_before), length = messages._begun.get(key, ((begin, {}), 0))
-        if changed_before == {place: new for place, new in changes.items() if place < length}:
-            begin = made_before
-        else:
-            length = 0
-    left = (changes.get(place, messages[place]) for place in range(length, len(messages)))
-    made = begin.plus(*(message for message in left if message is not None))
-    if isinstance(messages, History):
-        messages._known[key] = made, dict(changes)
+    if not isinstance(messages, History):
+        return History(_changed(messages, changes, 0))
+    earlier: tuple[_Made, ...] = messages._begun.get(key, ((), 0))[0]
+    begin = next((made for made in earlier if made.agrees_with(changes)), _Made(History(), {}, 0))
+    made = begin.history.plus(*_changed(messages, changes, begin.length))
+    messages._known[key] = (_Made(made, dict(changes), len(messages)), *earlier[: _STATES_KEPT - 1])
     return made
+
+
+_STATES_KEPT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What a change made of the first ``length`` messages of a history."""
+
+    history: History
+    changes: Mapping[int, Message | None]
+    length: int
+
+    def agrees_with(self, changes: Mapping[int, Message | None]) -> bool:
+        return self.changes == {place: new for place, new in changes.items() if place < self.length}
+
+
+def _changed(messages: Sequence[Message], changes: Mapping[int, Message | None], start: int) -> Iterator[Message]:
+    for place in range(start, len(messages)):
+        message = changes.get(place, messages[place])
+        if message is not None:
+            yield message
 
 
 def digest_of(messages: Sequence[Message]) -> str:

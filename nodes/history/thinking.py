@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -16,7 +16,7 @@ import orjson
 
 from nodes.history.pairing import FAILED
 from nodes.history.step import Rule, Step, as_tuple, decide
-from turngraph.history import places
+from turngraph.history import places, replaced
 from turngraph.messages import THINKING_TYPES, TOOL_CALL_TYPES, Block, Message, text_block
 
 REASONING_OMITTED = "[assistant reasoning omitted]"
@@ -94,38 +94,36 @@ def has_thinking(messages: Sequence[Message]) -> bool:
 def drop_thinking(messages: Sequence[Message]) -> Step:
     """Drop thinking from all answers but the newest, which providers want unchanged."""
     latest = _latest_assistant(messages)
-    rule = Rule(
-        lambda message: message if message is latest else message.fact("without thinking", _without_thinking),
-        _ASSISTANT,
-        "earlier answers without their thinking",
-        "dropped",
-    )
-    return rule(messages)
+    return _drop(messages, lambda m: m is not latest, _without_thinking, "earlier answers without their thinking")
 
 
 def drop_reasoning(messages: Sequence[Message]) -> Step:
     """Drop thinking from every answer outside the tool round that is running (after the newest user message)."""
     start = max((i for i, m in enumerate(messages) if m.raw.get("role") == "user"), default=-1)
     running = {id(m) for m in messages[start + 1 :] if m.tool_calls and m.raw.get("stopReason") not in FAILED}
-    rule = Rule(
-        lambda message: message if id(message) in running else message.fact("without thinking", _without_thinking),
-        _ASSISTANT,
-        "finished answers without their reasoning",
-        "dropped",
-    )
-    return rule(messages)
+    why = "finished answers without their reasoning"
+    return _drop(messages, lambda m: id(m) not in running, _without_thinking, why)
 
 
 def strip_unsigned(messages: Sequence[Message], *, latest_too: bool = False) -> Step:
     """Drop thinking without a signature, which Anthropic refuses; the newest answer only with ``latest_too``."""
     latest = None if latest_too else _latest_assistant(messages)
-    rule = Rule(
-        lambda message: message if message is latest else message.fact("without unsigned thinking", _all_signed),
-        _ASSISTANT,
-        "answers with unsigned thinking",
-        "dropped",
-    )
-    return rule(messages)
+    return _drop(messages, lambda m: m is not latest, _all_signed, "answers with unsigned thinking")
+
+
+def _drop(
+    messages: Sequence[Message], concerns: Callable[[Message], bool], strip: Callable[[Message], Message], why: str
+) -> Step:
+    changes: dict[int, Message | None] = {}
+    for place in _THINKING(messages):
+        message = messages[place]
+        if concerns(message) and (stripped := message.fact(strip, strip)) is not message:
+            changes[place] = stripped
+    if not changes:
+        return Step(as_tuple(messages))
+    touched = [messages[place] for place in changes]
+    decision = decide("dropped", f"{len(changes)} {why}", touched, len(messages), len(messages))
+    return Step(replaced(messages, changes, strip), (decision,))
 
 
 def _thinks(message: Message) -> bool:

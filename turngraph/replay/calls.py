@@ -5,11 +5,12 @@ Source: spec/seeing.md sections 5.2, 6.3 and 7.1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from turngraph.history import Fold
 from turngraph.messages import Message, compact_json
 from turngraph.models.model import ModelRequest
 from turngraph.replay.cost import Part
@@ -45,8 +46,13 @@ def request_parts(request: ModelRequest, counter: Counter) -> Sequence[Part]:
     def part(message: Message) -> Part:
         return Part(message.digest, counter.message(message), message.text)
 
+    def add(parts: tuple[Part, ...], messages: Iterable[Message], _start: int) -> tuple[Part, ...]:
+        return (*parts, *(message.fact(key, part) for message in messages))
+
+    key = ("part", counter.name)
     head = tuple(Part(text, counter.text(text), text) for text in (*tools, request.system) if text)
-    return (*head, *(message.fact(("part", counter.name), part) for message in request.messages))
+    messages: Fold[tuple[Part, ...]] = Fold((), add, key)
+    return head + messages(request.messages)
 
 
 class Notes:

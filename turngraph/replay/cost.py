@@ -101,7 +101,7 @@ def shared_prefix(before: Sequence[Part], now: Sequence[Part], counter: Counter)
     """
     shared = 0
     for old, new in zip(before, now, strict=False):
-        if old.key != new.key:
+        if old is not new and old.key != new.key:
             return shared + min(counter.text(_common_beginning(old.text, new.text)), new.tokens, old.tokens)
         shared += new.tokens
     return shared

@@ -75,11 +75,6 @@ def items_in(text: str) -> frozenset[Item]:
     return frozenset(_items(text))
 
 
-def items_of(message: Message) -> frozenset[Item]:
-    """Return the evidence in the texts of a message, computed once: text, tool calls with arguments, results."""
-    return message.fact("evidence", lambda m: items_in(evidence_text(m)))
-
-
 def evidence_text(message: Message) -> str:
     """Return the texts of a message as they were meant: arguments of calls by their values, not as JSON."""
     texts = []

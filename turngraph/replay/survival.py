@@ -14,7 +14,7 @@ from turngraph.decisions import TurnTrace
 from turngraph.messages import Message
 from turngraph.replay.calls import ModelCall
 from turngraph.replay.earlier import EarlierSearch
-from turngraph.replay.evidence import Item, items_in, items_of
+from turngraph.replay.evidence import Item, evidence_text, items_in
 from turngraph.replay.source import RecordedTurn
 from turngraph.waterfall import TAKING
 
@@ -181,15 +181,19 @@ def _is_summary(message: Message) -> bool:
 
 
 class _Evidence:
-    """The evidence in messages; the record and the replay hold the same ones in two copies."""
+    """The evidence in messages; the record and the replay hold the same texts in several messages."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, frozenset[Item]] = {}
+        self._known: dict[str, frozenset[Item]] = {}
 
     def of(self, message: Message) -> frozenset[Item]:
-        if message.digest not in self._known:
-            self._known[message.digest] = items_of(message)
-        return self._known[message.digest]
+        return message.fact("evidence", self._read)
+
+    def _read(self, message: Message) -> frozenset[Item]:
+        text = evidence_text(message)
+        if text not in self._known:
+            self._known[text] = items_in(text)
+        return self._known[text]
 
 
 class _Sight:
