@@ -109,8 +109,13 @@ def replaced(messages: Sequence[Message], changes: Mapping[int, Message | None],
     if not isinstance(messages, History):
         return History(_changed(messages, changes, 0))
     earlier: tuple[_Made, ...] = messages._begun.get(key, ((), 0))[0]
-    begin = next((made for made in earlier if made.agrees_with(changes)), _Made(History(), {}, 0))
-    made = begin.history.plus(*_changed(messages, changes, begin.length))
+    begin = next((made for made in earlier if made.agrees_with(changes)), None)
+    if begin is not None:
+        made = begin.history.plus(*_changed(messages, changes, begin.length))
+    else:
+        made = History(_changed(messages, changes, 0))
+        first = min(changes, default=len(messages))
+        made._begun = {name: known for name, known in messages._begun.items() if known[1] <= first}
     messages._known[key] = (_Made(made, dict(changes), len(messages)), *earlier[: _STATES_KEPT - 1])
     return made
 

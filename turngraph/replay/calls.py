@@ -6,7 +6,7 @@ Source: spec/seeing.md sections 5.2, 6.3 and 7.1.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -34,6 +34,10 @@ class ModelCall:
     request: ModelRequest
     answer: Message
     notes: Mapping[str, str] = field(default_factory=dict)
+
+    def without_facts(self) -> ModelCall:
+        """Return the call without what its history knows of itself, which may take more space than the history."""
+        return replace(self, request=replace(self.request, messages=tuple(self.request.messages)))
 
 
 def request_parts(request: ModelRequest, counter: Counter) -> Sequence[Part]:

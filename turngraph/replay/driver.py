@@ -7,7 +7,7 @@ give the same bytes except for durations. Source: spec/seeing.md section 4.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +29,7 @@ from turngraph.models.model import Model, ModelFacts, ModelRequest
 from turngraph.models.recorded import RecordedModel, plain_facts
 from turngraph.replay.bill import Bill
 from turngraph.replay.calls import ModelCall, Notes
+from turngraph.replay.cost import CallCost
 from turngraph.replay.earlier import EarlierSearch
 from turngraph.replay.live_memory import SEARCH_TOOL, LiveMemorySearch
 from turngraph.replay.recorded_summaries import Place
@@ -144,7 +145,8 @@ class Replay:
     async def _turn(self, recorded: RecordedTurn) -> ReplayedTurn:
         self._clock.at = max(self._clock.at, recorded.at)
         calls: list[ModelCall] = []
-        context = self._context(recorded, calls)
+        costs: list[CallCost] = []
+        context = self._context(recorded, calls, costs)
         inbound = Inbound(
             text=recorded.user.text,
             recorded=recorded.user.raw,
@@ -157,24 +159,24 @@ class Replay:
             outcome: TurnOutcome | None = await run_turn(inbound, context, sink=self.sink, lock=alone)
         except Exception:  # the trace has it; what a replay shows includes turns that fail
             outcome = None
-        trace = self._priced(outcome.trace if outcome else self.sink.traces[-1], calls)
+        trace = outcome.trace if outcome else self.sink.traces[-1]
+        trace = replace(trace, facts={**trace.facts, "calls": [cost.as_json() for cost in costs]})
+        self.sink.traces[-1] = trace
         model = context.model
         unplayed = isinstance(model, RecordedModel) and model.remaining > 0
         unmatched = any(tool.unmatched for tool in context.tools if isinstance(tool, RecordedTool))
-        return ReplayedTurn(recorded, trace, unplayed or unmatched or outcome is None, tuple(calls))
+        kept = tuple(call.without_facts() for call in calls)
+        return ReplayedTurn(recorded, trace, unplayed or unmatched or outcome is None, kept)
 
-    def _priced(self, trace: TurnTrace, calls: Sequence[ModelCall]) -> TurnTrace:
-        """Add what the calls cost under the cache model to the facts of the trace."""
-        if self._bill is None:
-            self._bill = Bill.for_model(str(trace.facts.get("model")), self._settings, self._counter)
-        costs = [self._bill.add(call) for call in calls]
-        priced = replace(trace, facts={**trace.facts, "calls": [cost.as_json() for cost in costs]})
-        self.sink.traces[-1] = priced
-        return priced
+    def _context(self, recorded: RecordedTurn, calls: list[ModelCall], costs: list[CallCost]) -> TurnContext:
+        facts = self._model_facts(recorded)
 
-    def _context(self, recorded: RecordedTurn, calls: list[ModelCall]) -> TurnContext:
         def watch(request: ModelRequest, answer: Message) -> None:
-            calls.append(ModelCall(recorded.number, self._clock.now(), request, answer, self._notes.now()))
+            call = ModelCall(recorded.number, self._clock.now(), request, answer, self._notes.now())
+            if self._bill is None:
+                self._bill = Bill.for_model(facts.name, self._settings, self._counter)
+            calls.append(call)
+            costs.append(self._bill.add(call))
 
         return TurnContext(
             home=self._home,
@@ -183,7 +185,7 @@ class Replay:
             clock=self._clock,
             ids=self._ids,
             counter=self._counter,
-            model=RecordedModel(recorded.answers, self._model_facts(recorded), clock=self._clock, watch=watch),
+            model=RecordedModel(recorded.answers, facts, clock=self._clock, watch=watch),
             sessions=self._store,
             transcripts=self._transcripts,
             media=MediaStore(self._home.media_dir(self._settings.agent_id)),
