@@ -77,12 +77,10 @@ class Fold(Generic[State]):
 
     def _beginning(self, messages: History, key: Hashable) -> tuple[State, int]:
         """Return what is known of the beginning, and of how many messages."""
-        if key in messages._begun:
-            return messages._begun[key]
         base = messages._base
-        if base is None:
-            return self.start, 0
-        return self(base), len(base)  # another history may grow out of the same one, as the next turn's does
+        if base is not None:  # asked too, since the history of the next turn grows out of it as well
+            return self(base), len(base)
+        return messages._begun.get(key, (self.start, 0))
 
 
 def places(holds: Callable[[Message], Any], key: Hashable = None) -> Fold[tuple[int, ...]]:
