@@ -207,20 +207,13 @@ class _Sight:
         self.windows = [self._window(call) for call in calls]
 
     def _window(self, call: ModelCall) -> _Window:
-        said = [message for message in call.request.messages if not _is_summary(message)]
-        keys = frozenset(message.digest for message in said)
-        if not keys <= self._messages.keys():
-            for message in said:
-                self._read(message)
-        summaries = tuple(filter(_is_summary, call.request.messages)) if len(said) < len(call.request.messages) else ()
-        return _Window(keys, summaries, call.request.system)
-
-    def _read(self, message: Message) -> None:
-        key = message.digest
-        if key not in self._messages:
-            self._messages[key] = message
-            for item in self._evidence.of(message):
+        said = {message.digest: message for message in call.request.messages if not _is_summary(message)}
+        for key in said.keys() - self._messages.keys():
+            self._messages[key] = said[key]
+            for item in self._evidence.of(said[key]):
                 self._holding[item].add(key)
+        summaries = tuple(filter(_is_summary, call.request.messages))
+        return _Window(frozenset(said), summaries, call.request.system)
 
     def grade(self, item: Item, index: int, own: Message) -> Grade | None:
         """Return what call ``index`` had of ``item``; the user's own message of this turn is no source."""
