@@ -55,9 +55,8 @@ async def resolve_session(state: TurnState, runtime: Runtime[TurnContext]) -> di
     """LangGraph node: session, command and text of the turn; opens the transcript into the context."""
     context, inbound = runtime.context, state["inbound"]
     asked = asked_of(inbound, context.settings)
-    found = await asyncio.to_thread(Resolution(context, inbound, asked).run)
-    context.transcript = await asyncio.to_thread(_open, found.facts, context)
-    decisions = [*found.decisions, *_opening_decisions(context.transcript)]
+    found, context.transcript = await asyncio.to_thread(_resolve_and_open, Resolution(context, inbound, asked))
+    decisions = [*found.decisions, *_opening_decisions(context.opened)]
     decisions += await tell_hooks(found.facts, context)
     decisions += await leave_note(found.facts, context, inbound.channel)
     route, why = _route(asked)
@@ -120,7 +119,8 @@ class Resolution:
         settings = self.context.settings
         longest_ms = max(TRANSCRIPT_HOLD_MS, settings.timeout_seconds * 1000 + HOLD_BEYOND_TIMEOUT_MS)
         wait_ms = settings.session.busy_timeout_ms
-        self.context.sessions.hold_transcript(key, path, timeout_ms=wait_ms, max_hold_ms=longest_ms)
+        most_ms = longest_ms if self.context.live else None
+        self.context.sessions.hold_transcript(key, path, timeout_ms=wait_ms, max_hold_ms=most_ms)
 
     def _decide(self, key: str, entry: Entry | None, parent: Entry | None) -> Resolved:
         context, inbound = self.context, self.inbound
@@ -246,8 +246,10 @@ def _route(asked: Asked) -> tuple[Route, str]:
     return "turn", "an ordinary turn"
 
 
-def _open(facts: SessionFacts, context: TurnContext) -> Transcript:
-    return context.transcripts.open(
+def _resolve_and_open(resolution: Resolution) -> tuple[Resolved, Transcript]:
+    found, context = resolution.run(), resolution.context
+    facts = found.facts
+    return found, context.transcripts.open(
         facts.path,
         session_id=facts.session_id,
         clock=context.clock,

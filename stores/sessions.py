@@ -215,7 +215,9 @@ class SessionStore:
             for lock in self._held.pop(key).values():
                 lock.close()
 
-    def hold_transcript(self, key: str, path: Path, *, timeout_ms: int, max_hold_ms: int = TRANSCRIPT_HOLD_MS) -> None:
+    def hold_transcript(
+        self, key: str, path: Path, *, timeout_ms: int, max_hold_ms: int | None = TRANSCRIPT_HOLD_MS
+    ) -> None:
         """Hold the lock file of a transcript until the running turn of ``key`` ends, so that OpenClaw keeps out.
 
         Without a running turn nothing is held. Blocks while waiting.

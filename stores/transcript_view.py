@@ -96,6 +96,7 @@ class TranscriptView:
         self._messages: dict[str, Message] = {}
         self._context: SessionContext | None = None
         self._looked_up: LookedUp | None = None
+        self._walked: tuple[str | None, VisiblePath] | None = None  # the last path, by its leaf, until something comes
         self._outgrown = False  # a compaction or reset came since it was read: not all that is held is visible
         self._load(full=full)
 
@@ -206,7 +207,7 @@ class TranscriptView:
     def close(self) -> None:
         """Forget what was read; the file itself is never held open."""
         self._entries, self._by_id, self._messages = [], {}, {}
-        self._context = self._looked_up = None
+        self._context = self._looked_up = self._walked = None
 
     def _load(self, *, full: bool) -> None:
         started = monotonic_ms()
@@ -243,10 +244,15 @@ class TranscriptView:
         self._start = read.start
         self._ends_with_lf = read.ends_with_lf
         self.leaf_id = mended.entries[-1].id if mended.entries else None
-        self._context = self._looked_up = None
+        self._context = self._looked_up = self._walked = None
         self._outgrown = False
 
     def _path(self, leaf_id: str | None) -> VisiblePath:
+        if self._walked is None or self._walked[0] != leaf_id:
+            self._walked = leaf_id, self._walk(leaf_id)
+        return self._walked[1]
+
+    def _walk(self, leaf_id: str | None) -> VisiblePath:
         path = visible_path(self._by_id, leaf_id, whole=self.is_complete)
         if path.missing is None or path.settled or self.is_complete:
             return path
@@ -269,7 +275,7 @@ class TranscriptView:
 
     def _remember(self, entries: Sequence[Entry], stamp: Stamp) -> None:
         """Take in entries that stand behind what was read."""
-        self._stamp = stamp
+        self._stamp, self._walked = stamp, None
         for entry in entries:
             self._entries.append(entry)
             self._by_id[entry.id] = entry
