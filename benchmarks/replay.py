@@ -14,11 +14,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet  # noqa: F401 - so that no figure holds its import
+
 from graphs.turn import turn_graph
+from stores.traces.run_folder import write_run
 from turngraph.clock import SystemClock
 from turngraph.config import default_settings
 from turngraph.replay.driver import replay_session
-from turngraph.replay.measures import survival_of
 from turngraph.replay.run import replay_file
 from turngraph.replay.samples import sample_sessions, write_sample_home
 from turngraph.replay.source import RecordedSession, read_session
@@ -40,7 +42,7 @@ def main() -> None:
         print(f"{path.name}: {len(session.turns)} turns")
         for share in SHARES:
             _length(session, max(1, round(len(session.turns) * share)), work / f"{share}")
-        _with_traces(path, work / "out")
+        _with_traces(path, work / "written")
 
 
 def _transcript(work: Path) -> Path:
@@ -65,13 +67,15 @@ def _length(session: RecordedSession, count: int, work: Path) -> None:
     )
 
 
-def _with_traces(path: Path, out: Path) -> None:
+def _with_traces(path: Path, work: Path) -> None:
     started = time.process_time()
-    run = replay_file(path, default_settings(), out=out)
-    print(f"  with traces, cost and survival: {time.process_time() - started:.2f} s processor")
+    turns = replay_session(read_session(path, SystemClock()), work / "home", default_settings())
+    write_run([turn.trace for turn in turns], work / "traces")
+    print(f"  with traces written: {time.process_time() - started:.2f} s processor")
+    out = work / "out"
     started = time.process_time()
-    survival = survival_of(run.session, run.turns)
-    print(f"  survival of {len(survival.uses)} uses: {time.process_time() - started:.2f} s")
+    replay_file(path, default_settings(), out=out)
+    print(f"  with traces, cost, cache and survival: {time.process_time() - started:.2f} s processor")
     source = TurnSource.of_folder(out)
     key = source.reader.turns(limit=1)[0].session_key
     _report("one turn", lambda: source.report(key, None, PageRules()))
