@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stores.memory.kept_lists import KeptLists, PostingList
 from stores.memory.keyword import Postings, Query
 from stores.memory.schema import quoted
 
@@ -23,7 +23,7 @@ EXPANDED_WEIGHT = 0.5
 MAX_EXPANSIONS = 40
 MAX_FUNCTION_WORD_SHARE = 0.5  # of all chunks; what nearly every chunk holds tells none apart and is long to read
 
-Lists = dict[str, tuple[NDArray[np.int32], NDArray[np.int16]]]
+Lists = dict[str, PostingList]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +40,29 @@ class ChunkRow:
 
 
 def find_postings(
-    connection: duckdb.DuckDBPyConnection, query: Query, chunks: int, *, unfolded: bool = True
+    connection: duckdb.DuckDBPyConnection,
+    query: Query,
+    chunks: int,
+    *,
+    unfolded: bool = True,
+    kept: KeptLists | None = None,
 ) -> list[Postings]:
     """Return postings of the terms that occur; an unknown word is looked for inside other words, and they in it.
 
     That is how parts of German compounds, inflected forms and file names in one piece are found. Function words that
     most of the ``chunks`` hold are left out. ``unfolded`` says whether there are postings outside the segment.
+    ``kept`` are lists of earlier searches of the same generation.
     """
     weights = query.terms | query.function_words
     longest = int(MAX_FUNCTION_WORD_SHARE * chunks)
-    lists = _lists(connection, list(query.terms), list(query.function_words), longest, unfolded=unfolded)
+
+    def read(asked: Sequence[tuple[str, bool]]) -> dict[tuple[str, bool], PostingList]:
+        terms, lesser = ([term for term, less in asked if less is wanted] for wanted in (False, True))
+        lists = _lists(connection, terms, lesser, longest, unfolded=unfolded)
+        return {(term, less): lists[term] for term, less in asked if term in lists}
+
+    asked = ((term, term in query.function_words) for term in weights)
+    lists = {term: found for (term, _), found in (kept or KeptLists()).take(asked, read).items()}
     found = [Postings(term, weight, *lists[term]) for term, weight in weights.items() if term in lists]
     unknown = [term for term in query.terms if term not in lists and _may_expand(term)]
     if unknown:

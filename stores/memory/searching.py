@@ -105,7 +105,7 @@ def keyword_leg(
     limit: int,
 ) -> KeywordLeg:
     """Find chunks by words; sources and scopes are filtered before the best are taken."""
-    found = find_postings(connection, query, snapshot.chunks, unfolded=snapshot.unfolded)
+    found = find_postings(connection, query, snapshot.chunks, unfolded=snapshot.unfolded, kept=snapshot.lists)
     words = keyword.weigh(found, query, snapshot.corpus)
     scores = keyword.score(words, snapshot.corpus, contenders(words, snapshot.corpus, allowed, limit))
     best = scores.ids[keyword.best(scores, limit)]

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stores.memory import writing
+from stores.memory.kept_lists import KeptLists
 from stores.memory.keyword import Corpus
 from stores.memory.prepare import AGENT_SCOPE
 
@@ -45,6 +46,7 @@ class Snapshot:
         files: rows by file id.
         embedded: chunks that have been embedded with the model that ``meta`` names.
         unfolded: whether there are postings outside the segment.
+        lists: posting lists that searches have read.
     """
 
     meta: Mapping[str, str]
@@ -54,6 +56,7 @@ class Snapshot:
     files: Mapping[int, FileRow]
     embedded: int
     unfolded: bool
+    lists: KeptLists = field(default_factory=KeptLists, repr=False)
     _allowed: dict[tuple[frozenset[str], str | None], NDArray[np.bool_]] = field(default_factory=dict, repr=False)
 
     @property
