@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stores.memory.kept_lists import Key, KeptLists, PostingList
+from stores.memory.kept_lists import KeptLists, Key, PostingList
 
 
 def listed(*ids: int) -> PostingList:
