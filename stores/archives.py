@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -156,19 +157,30 @@ def expired_archives(
     """
     retention = {"reset": resets, "deleted": leftovers, "bak": leftovers, "corrupt": leftovers}
     found: list[Expired] = []
-    for entry in os.scandir(folder) if folder.is_dir() else ():
-        if not entry.is_file(follow_symlinks=False):
-            continue
-        named, facts = artifact(entry.name), entry.stat(follow_symlinks=False)
+    for name, facts in files_in(folder):
+        named = artifact(name)
         if named.reason is not None:
             keep = retention[named.reason]
             if keep is not None and named.at is not None and expired(named, named.reason, keep, now):
-                found.append(Expired(entry.name, named.reason, named.at, facts.st_size))
-        elif leftovers is not None and _TEMPORARY.fullmatch(entry.name):
+                found.append(Expired(name, named.reason, named.at, facts.st_size))
+        elif leftovers is not None and _TEMPORARY.fullmatch(name):
             changed = datetime.fromtimestamp(facts.st_mtime, UTC)
             if now - changed > leftovers:
-                found.append(Expired(entry.name, "temporary", changed, facts.st_size))
+                found.append(Expired(name, "temporary", changed, facts.st_size))
     return sorted(found, key=lambda item: (item.at, item.name))
+
+
+def files_in(folder: Path) -> list[tuple[str, os.stat_result]]:
+    """List the regular files of a folder by name; one that goes while they are listed is left out."""
+    found: list[tuple[str, os.stat_result]] = []
+    if not folder.is_dir():
+        return found
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                if entry.is_file(follow_symlinks=False):
+                    found.append((entry.name, entry.stat(follow_symlinks=False)))
+    return found
 
 
 def remove_files(folder: Path, names: Iterable[str]) -> list[str]:

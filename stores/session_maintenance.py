@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from stores.archives import Expired, archive_file, expired_archives, remove_files
+from stores.archives import Expired, archive_file, expired_archives, files_in, remove_files
 from stores.locks import is_locked, sweep_stale_locks
 from stores.media import MediaStore, referenced_media
 from stores.session_entries import Entries, Entry
@@ -261,11 +261,11 @@ def _budget(
 ) -> BudgetPlan | None:
     if not policy.max_disk_bytes:
         return None
-    files = []
-    for item in os.scandir(store.folder) if store.folder.is_dir() else ():
-        if item.is_file(follow_symlinks=False) and item.name != store.path.name:
-            facts = item.stat(follow_symlinks=False)
-            files.append(FolderFile(item.name, facts.st_size, facts.st_mtime * 1000))
+    files = [
+        FolderFile(name, facts.st_size, facts.st_mtime * 1000)
+        for name, facts in files_in(store.folder)
+        if name != store.path.name
+    ]
     return plan_budget(
         entries,
         files,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stores.archives import archive_file, archive_stamp, artifact, expired_archives, parse_stamp, remove_files
+from stores.archives import archive_file, archive_stamp, artifact, expired_archives, files_in, parse_stamp, remove_files
 
 NOW = datetime(2026, 3, 16, 9, 40, tzinfo=UTC)
 MONTH = timedelta(days=30)
@@ -79,3 +80,31 @@ def test_a_stamp_reads_back_to_the_millisecond(moment: datetime) -> None:
     read = parse_stamp(archive_stamp(aware))
     assert read == aware.replace(microsecond=aware.microsecond // 1000 * 1000)
     assert artifact(f"会话.jsonl.reset.{archive_stamp(aware)}").session_id == "会话"
+
+
+def test_a_file_that_goes_while_a_folder_is_listed_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("stays", "goes"):
+        (tmp_path / name).write_text("x")
+    listed = os.scandir
+
+    class Listing:
+        """A listing beside which another process removes a file."""
+
+        def __init__(self, folder: Path) -> None:
+            self.entries = listed(folder)
+
+        def __enter__(self) -> Listing:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            self.entries.close()
+
+        def __iter__(self) -> Iterator[os.DirEntry[str]]:
+            for entry in self.entries:
+                if entry.name == "goes":
+                    Path(entry.path).unlink()
+                yield entry
+
+    monkeypatch.setattr("stores.archives.os.scandir", Listing)
+    assert [name for name, _ in files_in(tmp_path)] == ["stays"]
+    assert not (tmp_path / "goes").exists()
